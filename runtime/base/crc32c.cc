@@ -15,7 +15,8 @@
 namespace tethys {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "words are taken as they lie in memory");
+static_assert(std::endian::native == std::endian::little,
+              "words are read in the byte order of memory, which must be little-endian");
 
 // Arithmetic on polynomials over GF(2), modulo the CRC's polynomial. Bit 31 is the coefficient of x^0, bit 0
 // the coefficient of x^31.

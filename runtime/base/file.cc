@@ -115,7 +115,8 @@ absl::Status ReadFullyAt(int fd, void* data, int64_t size, int64_t offset, const
       return ErrnoStatus(errno, absl::StrCat("cannot read ", name));
     }
     if (got == 0)
-      return absl::DataLossError(absl::StrCat(name, " ends at byte ", offset, ", ", size, " bytes early"));
+      return absl::DataLossError(
+          absl::StrCat(name, " ends at byte ", offset, ", ", size, " bytes too early"));
     at += got;
     offset += got;
     size -= got;

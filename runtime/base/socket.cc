@@ -80,12 +80,12 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view text) {
     if (host.back() != ']') return bad("'[' is not closed");
     host = host.substr(1, host.size() - 2);
   } else if (host.find(':') != absl::string_view::npos) {
-    return bad("an IPv6 address must be in brackets, [::1]:4711");
+    return bad("an IPv6 address must be in brackets, as in [::1]:4711");
   }
   if (host.empty()) return bad("the host is empty");
   HostPort address{.host = std::string(host)};
   if (!absl::SimpleAtoi(text.substr(colon + 1), &address.port) || address.port < 0 || address.port > 65535) {
-    return bad("the port is a number from 0 to 65535");
+    return bad("the port must be a number from 0 to 65535");
   }
   return address;
 }
@@ -98,8 +98,8 @@ absl::StatusOr<HostPort> ParseListenAddress(absl::string_view text) {
   in6_addr parsed;
   const std::string address(host.substr(0, host.find('%')));
   if (host.empty() || (colons > 0 && inet_pton(AF_INET6, address.c_str(), &parsed) != 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' is no address to listen on, such as 10.0.0.3, [fd00::3]:4711 or fd00::3"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", text, "' is no address to listen on; write, for example, 10.0.0.3, [fd00::3]:4711 or fd00::3"));
   }
   return HostPort{.host = std::string(host)};
 }

@@ -63,7 +63,7 @@ absl::Status CheckpointReader::VerifyFiles() {
   if (manifest_.file_size() != (has_slots ? 2 : 1) || manifest_.file(0).name() != kModelFile ||
       (has_slots && manifest_.file(1).name() != kOptimizerFile)) {
     return absl::DataLossError(absl::StrCat(directory_, "/", kManifestFile, " does not list ", kModelFile,
-                                            " and, where there are slots, ", kOptimizerFile));
+                                            " and, if the optimizer has slots, ", kOptimizerFile));
   }
   for (const proto::CheckpointFile& listed : manifest_.file()) TETHYS_RETURN_IF_ERROR(VerifyFile(listed));
   if (static_cast<int>(tensors_.size()) != manifest_.tensor_size()) {
@@ -176,9 +176,10 @@ absl::Status CheckpointReader::Read(int slot, int64_t arena_begin, absl::Span<fl
   const Range range{arena_begin, static_cast<int64_t>(out.size())};
   if (slot < 0 || slot >= slot_count() || arena_begin < 0 ||
       arena_begin > variables_.arena_size() - range.count) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("checkpoint range: slot ", slot, ", elements [", arena_begin, ", +", range.count,
-                     ") are not among ", slot_count(), " slots of ", variables_.arena_size(), " elements"));
+    return absl::InvalidArgumentError(absl::StrCat("checkpoint range: slot ", slot, ", elements from ",
+                                                   arena_begin, " on (", range.count,
+                                                   " elements) are not all within the ", slot_count(),
+                                                   " slots of ", variables_.arena_size(), " elements each"));
   }
   std::fill(out.begin(), out.end(), 0.0f);
   if (!has_slot(slot)) return absl::OkStatus();

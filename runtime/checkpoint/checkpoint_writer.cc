@@ -102,9 +102,10 @@ absl::Status CheckpointWriter::Write(int slot, int64_t arena_begin, absl::Span<c
   const Range range{arena_begin, static_cast<int64_t>(values.size())};
   if (slot < 0 || slot > static_cast<int>(slot_names_.size()) || arena_begin < 0 ||
       arena_begin > variables_.arena_size() - range.count) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "checkpoint range: slot ", slot, ", elements [", arena_begin, ", +", range.count, ") are not among ",
-        slot_names_.size(), " slots and the parameters of ", variables_.arena_size(), " elements"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("checkpoint range: slot ", slot, ", elements from ", arena_begin, " on (", range.count,
+                     " elements) are not all within the ", slot_names_.size(),
+                     " slots and the parameters of ", variables_.arena_size(), " elements"));
   }
   if (range.count == 0) return absl::OkStatus();
   TETHYS_RETURN_IF_ERROR(Claim(slot, range));
@@ -133,7 +134,7 @@ absl::Status CheckpointWriter::Claim(int slot, Range range) {
     const auto other = overlaps_next ? next : std::prev(next);
     return absl::InvalidArgumentError(
         absl::StrCat("checkpoint range: slot ", slot, ", elements [", range.begin, ", ", range.end(),
-                     ") overlap [", other->first, ", ", other->second.end, "), written before"));
+                     ") overlap [", other->first, ", ", other->second.end, "), which were written before"));
   }
   claims.emplace(range.begin, Claimed{range.end(), false});
   return absl::OkStatus();

@@ -19,7 +19,8 @@
 namespace tethys {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "tensors are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little,
+              "tensors are written in the byte order of memory, which must be little-endian");
 
 constexpr int64_t kDataAlignment = 64;
 constexpr char kMetadataKey[] = "__metadata__";
@@ -125,7 +126,7 @@ absl::StatusOr<SafetensorsEntry> DecodeEntry(const std::string& name, const prot
   if (element_bytes == 0) return Bad(name, "its dtype is not known");
   TETHYS_ASSIGN_OR_RETURN(entry.shape, IntegerField(name, object, "shape"));
   TETHYS_ASSIGN_OR_RETURN(const std::vector<int64_t> offsets, IntegerField(name, object, "data_offsets"));
-  if (object.fields_size() != 3) return Bad(name, "has fields beside dtype, shape and data_offsets");
+  if (object.fields_size() != 3) return Bad(name, "has fields besides dtype, shape and data_offsets");
   if (offsets.size() != 2) return Bad(name, "data_offsets are not two numbers");
   entry.begin = offsets[0];
   entry.end = offsets[1];
@@ -157,14 +158,14 @@ absl::Status CheckCoverage(const std::vector<SafetensorsEntry>& entries, int64_t
                                           " the tensor before it, which ends at ", position));
     }
     if (entry.end > data_bytes) {
-      return Bad(entry.name,
-                 absl::StrCat("ends at byte ", entry.end, " of ", data_bytes, ": the file is cut short"));
+      return Bad(entry.name, absl::StrCat("ends at byte ", entry.end, ", but the data end at byte ",
+                                          data_bytes, ": the file is cut short"));
     }
     position = entry.end;
   }
   if (position != data_bytes) {
-    return absl::DataLossError(
-        absl::StrCat("safetensors header: tensors end at byte ", position, " of ", data_bytes));
+    return absl::DataLossError(absl::StrCat("safetensors header: the tensors end at byte ", position,
+                                            ", but the data end at byte ", data_bytes));
   }
   return absl::OkStatus();
 }
@@ -218,9 +219,9 @@ absl::StatusOr<int64_t> DecodeSafetensorsHeaderBytes(const char* first8, int64_t
   std::memcpy(&length, first8, sizeof(length));
   if (length > kMaxSafetensorsHeaderBytes ||
       static_cast<int64_t>(length) > file_bytes - kSafetensorsLengthBytes) {
-    return absl::DataLossError(absl::StrCat("safetensors header of ", length, " bytes in a file of ",
-                                            file_bytes, "; at most ", kMaxSafetensorsHeaderBytes,
-                                            " are read"));
+    return absl::DataLossError(
+        absl::StrCat("safetensors header: a length of ", length, " bytes does not fit into a file of ",
+                     file_bytes, " bytes, or is above the limit of ", kMaxSafetensorsHeaderBytes, " bytes"));
   }
   return static_cast<int64_t>(length);
 }

@@ -74,7 +74,7 @@ absl::StatusOr<StatisticsFile> Load(const std::string& directory, const proto::C
   const std::string path = absl::StrCat(directory, "/", kStatisticsFile);
   if (listed.bytes() < kSafetensorsLengthBytes || listed.bytes() > kMostFileBytes) {
     return absl::DataLossError(
-        absl::StrCat(path, ": the manifest gives its size as ", listed.bytes(), " bytes"));
+        absl::StrCat(path, ": the manifest gives this file an impossible size, ", listed.bytes(), " bytes"));
   }
   absl::StatusOr<std::string> bytes = ReadFile(path, listed.bytes());
   if (!bytes.ok()) return absl::DataLossError(bytes.status().message());
@@ -152,7 +152,7 @@ absl::StatusOr<MovingStatistics> ReadStatisticsFile(const std::string& directory
     return absl::FailedPreconditionError(
         absl::StrCat("checkpoint ", directory, " has no moving statistics (it is of format ",
                      manifest.format(), "), but the model has batch normalisation ('",
-                     set.variables().front().name, "'): take a checkpoint of this model"));
+                     set.variables().front().name, "'): use a checkpoint of this model"));
   }
   TETHYS_ASSIGN_OR_RETURN(const StatisticsFile file, Load(directory, manifest));
   TETHYS_RETURN_IF_ERROR(CheckSameStatistics(file, set, directory));

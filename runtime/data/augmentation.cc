@@ -77,7 +77,7 @@ absl::Status CheckLabels(const proto::Job& job, const SampleSpec& spec) {
   if (!std::equal(spec.labels.shape.begin(), spec.labels.shape.end(), spec.shape.begin(),
                   spec.shape.begin() + 2)) {
     return absl::InvalidArgumentError(absl::StrCat("data.augment: the maps of labels are ",
-                                                   ShapeText(spec.labels.shape), ", the images ",
+                                                   ShapeText(spec.labels.shape), ", but the images are ",
                                                    ShapeText(spec.shape), ": remove augment"));
   }
   if (!job.data().augment().has_random_crop() || rules.ignored >= 0) return absl::OkStatus();
@@ -98,7 +98,7 @@ absl::Status CheckAugmentation(const proto::Job& job, const SampleSpec& spec) {
   const int64_t side = std::min(spec.shape[0], spec.shape[1]);
   const auto too_large = [&](absl::string_view field, int64_t value, int64_t most) {
     return absl::InvalidArgumentError(absl::StrCat("data.augment.", field, " is ", value, ", but images are ",
-                                                   ShapeText(spec.shape), ": at most ", most));
+                                                   ShapeText(spec.shape), ": it may be at most ", most));
   };
   if (augment.random_crop().pad() > side / 2) {
     return too_large("random_crop.pad", augment.random_crop().pad(), side / 2);

@@ -54,7 +54,7 @@ class LocalFile final : public ByteSource {
       if (got == 0) {
         return absl::DataLossError(absl::StrCat(path_, " ends at byte ", offset + static_cast<int64_t>(done),
                                                 ", but had ", size_,
-                                                " bytes when it was opened: it was changed"));
+                                                " bytes when it was opened: the file was changed"));
       }
       done += static_cast<size_t>(got);
     }

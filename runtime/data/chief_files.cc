@@ -86,7 +86,7 @@ absl::Status ChiefFiles::Add(const std::string& path, const std::string& folder)
   if (!IsBelow(place.real, root)) {
     return absl::InvalidArgumentError(absl::StrCat("chief://", path, " is a link that leads out of ", root,
                                                    ", to ", place.real,
-                                                   ": name the file, or its folder, itself"));
+                                                   ": name the target of the link, or its folder, instead"));
   }
   // A file of a set may be empty (sample_files.h).
   const absl::StatusOr<std::shared_ptr<const ByteSource>> bytes = OpenLocalFile(place.real);

@@ -61,7 +61,7 @@ absl::StatusOr<Files> OpenFiles(const proto::Data& data, DataPart part, const Re
         path, ": ", bytes->size(), " bytes are not a whole number of records of ", record.bytes(), " bytes (",
         record.labels == 1 ? "data.cifar.labels: CIFAR_10" : "data.cifar.labels: FINE or COARSE",
         what.empty() ? "): fetch the file again, or correct data.cifar.labels" : ")", what,
-        what.empty() ? "" : "; use the archive for C programs, which is in binary"));
+        what.empty() ? "" : "; use the archive for C programs, whose files are binary"));
   });
 }
 

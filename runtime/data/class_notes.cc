@@ -74,14 +74,15 @@ bool SortedByClass(const std::vector<int32_t>& labels, const Counts& counts) {
 std::string PartsText(const proto::Data& data) {
   std::vector<std::string> fields;
   if (data.validation_samples() > 0)
-    fields.emplace_back("data.validation_samples takes the end of the files");
-  if (data.limit_samples() > 0) fields.emplace_back("data.limit_samples takes their beginning");
+    fields.emplace_back("data.validation_samples takes samples from the end of the files");
+  if (data.limit_samples() > 0)
+    fields.emplace_back("data.limit_samples takes samples from the beginning of the files");
   return absl::StrJoin(fields, ", ");
 }
 
 std::string OrderRemedy(const proto::Data& data) {
   return absl::StrCat(" (the files seem to be sorted by class, and ", PartsText(data),
-                      "): put their samples in a random order first");
+                      "): put the samples of the files in a random order first");
 }
 
 class Notes {
@@ -110,9 +111,9 @@ class Notes {
  private:
   // Says which samples have a class that no training sample has.
   absl::string_view OwnerText(int32_t label) const {
-    return validation_.count(label) > 0 ? "the validation split has"
-           : left_out_.count(label) > 0 ? "samples that data.limit_samples leaves out have"
-                                        : "test samples have";
+    return validation_.count(label) > 0 ? "the validation split does"
+           : left_out_.count(label) > 0 ? "samples that data.limit_samples leaves out do"
+                                        : "test samples do";
   }
 
   // Notes classes that training never sees.
@@ -127,7 +128,7 @@ class Notes {
     const bool sorted = files_.count(missing[0]) > 0 && not_by_chance;
     notes_.push_back(absl::StrCat(
         "no training sample ", splits_.train.all ? "" : absl::StrCat("of ", samples, " that were looked at "),
-        "has ", ClassesText(missing), ", which ", OwnerText(missing[0]),
+        "has ", ClassesText(missing), ", but ", OwnerText(missing[0]),
         sorted ? OrderRemedy(data_) : ": look at the labels of the files"));
   }
 
@@ -152,7 +153,7 @@ class Notes {
     const std::vector<int32_t> missing = Missing(files_, validation_);
     if (missing.empty() || MissingByChance(files_, samples) >= kHardlyAny) return;
     notes_.push_back(absl::StrCat("no validation sample has ", ClassesText(missing),
-                                  ", which training samples have", OrderRemedy(data_)));
+                                  ", but training samples do", OrderRemedy(data_)));
   }
 
   // Notes a shuffle or a sharding that keeps the order of files that are sorted by class.

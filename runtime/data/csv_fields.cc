@@ -163,8 +163,7 @@ std::string FaultOfField(absl::string_view field, char delimiter) {
     return absl::StrCat(kNoNumber, ": the file's delimiter seems to be \"",
                         other == '\t' ? "\\t" : std::string(1, other), "\": name it in data.csv.delimiter");
   }
-  if (HasDecimalComma(field))
-    return absl::StrCat(kNoNumber, " with a point: write its decimal comma as a point");
+  if (HasDecimalComma(field)) return absl::StrCat(kNoNumber, ": its decimal comma must be a point");
   if (WithoutTypography(field) != field) {
     return absl::StrCat(kNoNumber, ": it has a typographic minus sign or space; write - and no space");
   }

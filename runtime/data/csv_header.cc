@@ -89,8 +89,8 @@ absl::StatusOr<std::vector<std::string>> CsvBeginningNotes(const CsvLines& lines
   if (header == 0 && Counts(line, columns.delimiter)) {
     notes.push_back(
         absl::StrCat(lines.Name(0),
-                     " is 0, 1, 2, ..., as pandas writes the names of columns without names, and is "
-                     "read as a sample: if it is a header, write data.csv.header_lines: 1"));
+                     " is 0, 1, 2, ..., which is how pandas numbers columns without names; this line is read "
+                     "as a sample: if it is a header, write data.csv.header_lines: 1"));
   }
   if (columns.first_is_label) return notes;
   std::string name;  // The name of the first column.
@@ -114,8 +114,9 @@ absl::StatusOr<std::vector<std::string>> CsvBeginningNotes(const CsvLines& lines
   if (!unnamed && !counted) return notes;
   notes.push_back(absl::StrCat(
       lines.Name(header), ": column 0 ",
-      unnamed ? "has no name, as the index that pandas writes" : "counts the rows, as an index does",
-      ", and is trained on as a value: if it is an index, leave it out (to_csv(index=False))"));
+      unnamed ? "has no name, like the index that pandas writes" : "counts the rows, as an index does",
+      ", and training uses it as a value of the samples: if it is an index, leave it out "
+      "(to_csv(index=False))"));
   return notes;
 }
 

@@ -28,8 +28,8 @@ class Finder {
           absl::StrCat(name_, ", line ", empty_, " is empty: remove it, or write a sample there"));
     } else if (bytes > CsvLines::kMostLineBytes) {
       return absl::InvalidArgumentError(absl::StrCat(name_, ", line ", lines_, " has ", bytes,
-                                                     " bytes; at most ", CsvLines::kMostLineBytes,
-                                                     " are read"));
+                                                     " bytes; a line may have at most ",
+                                                     CsvLines::kMostLineBytes, " bytes"));
     } else {
       begins_.push_back(begin_);
       end_ = next;

@@ -65,13 +65,13 @@ absl::Status ParseByte(absl::string_view field, int64_t column, absl::FunctionRe
 // Why a field is no class, and the remedy.
 absl::string_view FaultOfClass(absl::string_view field) {
   static constexpr char kNoClass[] =
-      "is no class, which is an integer: correct it, or name the right column in data.csv.label_column";
+      "is no class (a class is an integer): correct it, or name the right column in data.csv.label_column";
   switch (KindOfField(field)) {
     case CsvFieldKind::kEmpty:
-      return "is no class, which is an integer: the label, or everything after the line's last "
-             "separator, is missing; fill it in, or remove separators at the ends of lines";
+      return "is no class (a class is an integer): the label, or everything after the line's last separator, "
+             "is missing; fill it in, or remove separators at the ends of lines";
     case CsvFieldKind::kName:
-      return "is no class, which is an integer: number the classes from 0 on, as pandas does by "
+      return "is no class (a class is an integer): number the classes from 0 on, as pandas does by "
              "column.astype('category').cat.codes, or name the right column in data.csv.label_column";
     default:
       return kNoClass;
@@ -113,7 +113,7 @@ absl::Status ParseLine(absl::string_view line, const Reading& reading, absl::Fun
   if (column == reading.columns && !fields.more()) return absl::OkStatus();
   const int64_t count = CountCsvFields(line, reading.delimiter);
   return absl::InvalidArgumentError(absl::StrCat(name(), " has ", count, count == 1 ? " column" : " columns",
-                                                 ", the first sample has ", reading.columns,
+                                                 ", but the first sample has ", reading.columns,
                                                  ": all lines must have the same number of columns"));
 }
 

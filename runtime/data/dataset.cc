@@ -66,7 +66,7 @@ absl::Status CheckScaling(const proto::Data& data, const SampleSpec& spec) {
   if (!data.per_channel() || channels <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("data.per_channel is true, but samples are ", ShapeText(spec.shape), ": at most ", most,
-                   table ? " features" : " channels", " have numbers of their own"));
+                   table ? " features" : " channels", " can have a mean and a deviation of their own"));
 }
 
 // The headers of a job's data. Without a test, the test's header has 0 samples.
@@ -190,10 +190,10 @@ absl::StatusOr<DatasetSizes> ReadDatasetSizes(const proto::Job& named) {
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, ReadHere(named));
   const absl::StatusOr<Headers> headers = ReadHeaders(job);
   if (absl::IsNotFound(headers.status()) && !ChiefPathsOf(named.data())->empty()) {
-    return absl::NotFoundError(absl::StrCat(
-        headers.status().message(),
-        " (chief://PATH is a file of the chief's machine, which this command reads, too: run the "
-        "command there, or put the same file here)"));
+    return absl::NotFoundError(
+        absl::StrCat(headers.status().message(),
+                     " (chief://PATH names a file of the chief's machine, and this command reads the file, "
+                     "too: run the command on the chief's machine, or put the same file on this machine)"));
   }
   TETHYS_RETURN_IF_ERROR(headers.status());
   TETHYS_ASSIGN_OR_RETURN(DatasetSizes sizes, SizesOf(job.data(), *headers));

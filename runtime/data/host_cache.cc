@@ -104,7 +104,8 @@ void CacheLock::ShowProgress() const { futimens(file_.get(), nullptr); }
 absl::StatusOr<std::string> HostCache::FolderOf(const std::string& folder) {
   if (!folder.empty()) return folder;
   const absl::StatusOr<std::string> home = HomeFolder();
-  if (!home.ok()) return Annotate(home.status(), "no folder for the cache: set data.cache_dir");
+  if (!home.ok())
+    return Annotate(home.status(), "data.cache_dir is not set, and the cache has no default folder");
   return absl::StrCat(*home, "/.cache/tethys/data");  // Beside the folder of builds.
 }
 

@@ -102,19 +102,19 @@ absl::Status IdxReader::CheckMagic(const uint8_t* magic, IdxKind kind) {
   }
   const int axes = magic[3];
   if (kind == IdxKind::kLabels && axes != 1 && axes != 3) {
-    return Invalid(absl::StrCat("has ", axes,
-                                " axes, a file of labels has 1 or, for maps of labels, 3: are images and "
-                                "labels swapped?"));
+    return Invalid(absl::StrCat(
+        "has ", axes,
+        " axes, but a file of labels has 1 or, for maps of labels, 3: are images and labels swapped?"));
   }
   if (kind == IdxKind::kTargets && axes < 1)
     return Invalid("has no axis, but a file of targets has at least 1");
   if (kind == IdxKind::kImages && axes < 3) {
-    return Invalid(absl::StrCat(
-        "has ", axes,
-        " axes, a file of images has 3 or more (count, height, width): ", "are images and labels swapped?"));
+    return Invalid(absl::StrCat("has ", axes,
+                                " axes, but a file of images has 3 or more (count, height, width): ",
+                                "are images and labels swapped?"));
   }
   if (axes > kMaxAxes)
-    return Invalid(absl::StrCat("has ", axes, " axes, at most ", kMaxAxes, " are supported"));
+    return Invalid(absl::StrCat("has ", axes, " axes, but at most ", kMaxAxes, " are supported"));
   return absl::OkStatus();
 }
 
@@ -146,7 +146,7 @@ absl::Status IdxReader::CheckFits(const IdxHeader& header, int64_t header_bytes)
   absl::StatusOr<int64_t> count = ElementCount(shape);
   if (!count.ok() || *count > kMaxValues) {
     return Invalid(absl::StrCat("the header announces ", ShapeText(shape), ", more than ", kMaxValues,
-                                " bytes: the header is damaged, fetch the file again"));
+                                " bytes: the header is damaged; fetch the file again"));
   }
   *count *= BytesOf(header.type);
   if (!file_->gzipped()) {
@@ -160,7 +160,7 @@ absl::Status IdxReader::CheckFits(const IdxHeader& header, int64_t header_bytes)
   } else if (*count / kMaxExpansion > file_->file_bytes()) {
     return Invalid(absl::StrCat("the header announces ", ShapeText(shape), ", more than ",
                                 file_->file_bytes(),
-                                " bytes of gzip can hold: the header is damaged, fetch the file again"));
+                                " bytes of gzip can hold: the header is damaged; fetch the file again"));
   }
   return absl::OkStatus();
 }

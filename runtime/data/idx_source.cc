@@ -42,7 +42,9 @@ absl::Status CheckClasses(const Files& files, const IdxArray& labels, const Labe
     if (rules.Accepts(label)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         files.labels, ": label ", label, " of sample ", i / each, " is ", rules.OutsideText(),
-        each > 1 ? "; name a label that the loss ignores in softmax_cross_entropy.ignore_label" : ""));
+        each > 1
+            ? "; if the loss is to ignore this label, name the label in softmax_cross_entropy.ignore_label"
+            : ""));
   }
   return absl::OkStatus();
 }

@@ -70,8 +70,8 @@ absl::Status CheckClasses(const proto::Data& data, const Listing& listing, const
   return absl::InvalidArgumentError(
       absl::StrCat(root, " holds ", found, found == 1 ? " folder" : " folders", found > 0 ? " (" : "",
                    absl::StrJoin(names.begin(), last, ", "), names.size() > kMostNamed ? ", ..." : "",
-                   found > 0 ? ")" : "", ", one a class, but data.classes is ", rules.classes,
-                   ": the two must be equal", NestingRemedy(root, names)));
+                   found > 0 ? ")" : "", ", one for each class, but data.classes is ", rules.classes,
+                   ": the two numbers must be equal", NestingRemedy(root, names)));
 }
 
 // The error for a class whose folder holds no picture, with the remedy.

@@ -83,9 +83,9 @@ absl::Status CheckRoom(const HostCache& cache, const SampleCacheContent& content
   const auto free = static_cast<int64_t>(disk.f_bavail * disk.f_frsize);
   const int64_t size = SampleCacheLayout(content.spec, content.samples).size;
   if (size <= free / kLeastFreeParts) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(size, " bytes are more than a quarter of the ", free,
-                                                   " that are free in ", cache.folder(),
-                                                   "; data.cache: DISK keeps them in any case"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      size, " bytes of decoded samples are more than a quarter of the ", free, " bytes that are free in ",
+      cache.folder(), "; to keep the samples anyway, write data.cache: DISK"));
 }
 
 // ------------------------------------------------------------------------------------------ tidying

@@ -94,8 +94,8 @@ absl::Status CheckSize(const NpyArray& array) {
     return absl::OkStatus();
   }
   return absl::DataLossError(absl::StrCat(
-      array.file->name(), ": the header announces ", ShapeText(array.shape), " of ", array.value_bytes(),
-      " bytes each, but ", held, " bytes follow it: the file is truncated or damaged"));
+      array.file->name(), ": the header announces values of shape ", ShapeText(array.shape), ", ",
+      array.value_bytes(), " bytes each, but ", held, " bytes follow it: the file is truncated or damaged"));
 }
 
 // The parts of "FILE.npz#MEMBER"; a path without a member is a file.
@@ -145,7 +145,7 @@ absl::StatusOr<std::string> ReadHeaderText(const std::string& path, NpyArray& ar
   if (given < 10 || std::memcmp(start.data(), kMagic.data(), kMagic.size()) != 0) {
     return start[0] == 'P' && start[1] == 'K'
                ? absl::InvalidArgumentError(absl::StrCat(
-                     path, ": an .npz archive, not an .npy file: name one of its arrays, FILE.npz#ARRAY"))
+                     path, ": an .npz archive, not an .npy file: name one of its arrays as FILE.npz#ARRAY"))
                : NotAnArray(path, absl::StrCat("not an .npy file", WhatItIs(*array.file)));
   }
   const int major = start[6];

@@ -75,7 +75,7 @@ absl::Status CheckLabels(const std::string& path, const NpyArray& labels, const 
   if (!rules.targets && labels.shape.size() == 2 && labels.shape[1] > 1 && labels.shape[1] == rules.classes) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": labels ", ShapeText(labels.shape), " of ", rules.classes,
-                     " classes look like one-hot: write numpy.argmax(labels, 1)"));
+                     " classes look like one-hot vectors: write numpy.argmax(labels, 1)"));
   }
   if ((labels.type == "<f4") == rules.targets) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(

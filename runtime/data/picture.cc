@@ -32,9 +32,9 @@ absl::Status Damaged(PictureName name, const char* kind, const char* reason) {
 
 absl::Status CheckPixels(PictureName name, int64_t height, int64_t width) {
   if (height <= kMaxPixels && width <= kMaxPixels && height * width <= kMaxPixels) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(name(), ": the header announces ", height, " x ", width,
-                                                   " pixels, more than ", kMaxPixels,
-                                                   ", the most that is decoded: make the picture smaller"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat(name(), ": the header announces ", height, " x ", width, " pixels, more than ", kMaxPixels,
+                   " pixels, the limit for a picture: make the picture smaller"));
 }
 
 // ------------------------------------------------------------------------------------------ PNG

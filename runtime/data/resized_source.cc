@@ -51,7 +51,7 @@ absl::StatusOr<SampleSpec> ResizedSpec(const proto::Data& data, const SampleSpec
   if (spec.shape.size() != 2 && spec.shape.size() != 3) {
     return absl::InvalidArgumentError(absl::StrCat(
         "data.resize is for images [height, width] or [height, width, channels], but samples are ",
-        ShapeText(spec.shape), ": remove it"));
+        ShapeText(spec.shape), ": remove data.resize"));
   }
   SampleSpec resized = spec;
   resized.shape[0] = data.resize().height();

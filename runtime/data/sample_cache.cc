@@ -267,10 +267,11 @@ absl::Status FillFrom(const SampleSource& source, const SampleCacheRequest& requ
 
 absl::Status NeedText(const absl::Status& status, const SampleCacheRequest& request) {
   if (!absl::IsResourceExhausted(status)) return status;
-  return absl::ResourceExhaustedError(absl::StrCat(
-      status.message(), "; data.cache keeps ",
-      SampleCacheLayout(request.content.spec, request.content.samples).size, " bytes of decoded samples of ",
-      request.description, ", and data.cache: NONE keeps none"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat(status.message(), "; the cache needs ",
+                   SampleCacheLayout(request.content.spec, request.content.samples).size,
+                   " bytes for the decoded samples of ", request.description,
+                   "; to do without the cache, write data.cache: NONE"));
 }
 
 // ------------------------------------------------------------------------------------------ on disk

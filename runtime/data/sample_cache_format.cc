@@ -31,7 +31,7 @@ void PutAxes(const Shape& shape, std::string& out) {
 }
 
 absl::Status Damaged(absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("a cache of samples that is damaged: ", what));
+  return absl::DataLossError(absl::StrCat("the cache of samples is damaged: ", what));
 }
 
 // Reads kMaxAxes axes, of which the first `count` are the shape. The product of these times `scale` is
@@ -41,9 +41,9 @@ absl::StatusOr<Shape> TakeAxes(const uint8_t*& at, uint32_t count, int64_t scale
   int64_t product = scale;
   for (size_t i = 0; i < kMaxAxes; ++i) {
     const auto axis = Take<uint64_t>(at);
-    if (i >= count && axis != 0) return Damaged("its axes");
+    if (i >= count && axis != 0) return Damaged("its axes are wrong");
     if (i >= count) continue;
-    if (axis < 1 || axis > static_cast<uint64_t>(kMaxCount / product)) return Damaged("its axes");
+    if (axis < 1 || axis > static_cast<uint64_t>(kMaxCount / product)) return Damaged("its axes are wrong");
     product *= static_cast<int64_t>(axis);
     shape.push_back(static_cast<int64_t>(axis));
   }
@@ -93,31 +93,31 @@ absl::StatusOr<SampleCacheContent> ParseSampleCacheHeader(absl::Span<const uint8
   }
   const uint8_t* at = header.data();
   const absl::string_view text(reinterpret_cast<const char*>(at), kSampleCacheHeader);
-  if (Take<uint64_t>(at) != kMagic) return Damaged("its first bytes");
+  if (Take<uint64_t>(at) != kMagic) return Damaged("its first bytes are wrong");
   if (Take<uint32_t>(at) != kVersion) return Damaged("it has another version");
   const uint8_t* sum = header.data() + kSampleCacheHeader - sizeof(uint32_t);
   if (Take<uint32_t>(sum) != Crc32c(text.substr(0, text.size() - sizeof(uint32_t)))) {
-    return Damaged("the checksum of its header");
+    return Damaged("the checksum of its header is wrong");
   }
   const auto type = Take<uint32_t>(at);
-  if (type != kBytes && type != kFloats) return Damaged("the type of its values");
+  if (type != kBytes && type != kFloats) return Damaged("the type of its values is unknown");
   SampleCacheContent content;
   content.spec.type = type == kFloats ? ValueType::kFloat : ValueType::kByte;
   const auto samples = Take<uint64_t>(at);
   if (samples < 1 || samples > static_cast<uint64_t>(kMaxCount / BytesOf(ValueType::kFloat)))
-    return Damaged("its number of samples");
+    return Damaged("its number of samples is wrong");
   content.samples = static_cast<int64_t>(samples);
   content.key.assign(reinterpret_cast<const char*>(at), kKeyLength);
   at += kKeyLength;
   const auto axes = Take<uint32_t>(at), label_axes = Take<uint32_t>(at);
-  if (axes > kMaxAxes || label_axes > kMaxAxes) return Damaged("its number of axes");
+  if (axes > kMaxAxes || label_axes > kMaxAxes) return Damaged("its number of axes is too large");
   TETHYS_ASSIGN_OR_RETURN(content.spec.shape,
                           TakeAxes(at, axes, content.samples * BytesOf(content.spec.type)));
   TETHYS_ASSIGN_OR_RETURN(content.spec.labels.shape, TakeAxes(at, label_axes, content.samples));
   const auto targets = Take<uint32_t>(at);
-  if (targets > 1) return Damaged("the kind of its labels");
+  if (targets > 1) return Damaged("the kind of its labels is unknown");
   content.spec.labels.targets = targets == 1;
-  if (SampleCacheLayout(content.spec, content.samples).size != size) return Damaged("its size");
+  if (SampleCacheLayout(content.spec, content.samples).size != size) return Damaged("its size is wrong");
   return content;
 }
 

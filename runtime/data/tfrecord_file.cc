@@ -71,7 +71,7 @@ absl::Status ForEachRecord(const ByteSource& bytes, absl::FunctionRef<absl::Stat
     const auto name = [&] { return absl::StrCat(bytes.name(), ", record ", record); };
     const int64_t room = end - place - kHead - kTail;
     if (room < 0) {
-      return absl::DataLossError(absl::StrCat(name(), " is cut at the end of the file: fetch it again",
+      return absl::DataLossError(absl::StrCat(name(), " is cut at the end of the file: fetch the file again",
                                               record == 0 ? WhatItIs(bytes) : ""));
     }
     TETHYS_ASSIGN_OR_RETURN(const uint8_t* head, reader.At(place, kHead));
@@ -88,7 +88,7 @@ absl::Status ForEachRecord(const ByteSource& bytes, absl::FunctionRef<absl::Stat
     }
     if (length > static_cast<uint64_t>(kMaxPayload)) {
       return absl::InvalidArgumentError(
-          absl::StrCat(name(), " has ", length, " bytes; at most ", kMaxPayload, " are read"));
+          absl::StrCat(name(), " has ", length, " bytes; a record may have at most ", kMaxPayload, " bytes"));
     }
     TETHYS_RETURN_IF_ERROR(found(place));
     place += kHead + static_cast<int64_t>(length) + kTail;
@@ -97,14 +97,15 @@ absl::Status ForEachRecord(const ByteSource& bytes, absl::FunctionRef<absl::Stat
 }
 
 absl::Status Damaged(absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("an index of records that is damaged: ", what));
+  return absl::DataLossError(absl::StrCat("the index of records is damaged: ", what));
 }
 
 // Opens an index if it is complete: header, size, and the checksum of the positions, which are read once.
 absl::StatusOr<RecordIndexContent> OpenWholeIndex(const std::string& path, FileDescriptor& index) {
   index = FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info;
-  if (!index.valid() || fstat(index.get(), &info) != 0 || !S_ISREG(info.st_mode)) return Damaged("no file");
+  if (!index.valid() || fstat(index.get(), &info) != 0 || !S_ISREG(info.st_mode))
+    return Damaged("it is no regular file");
   std::vector<uint8_t> block(kRecordIndexHeader);
   TETHYS_RETURN_IF_ERROR(ReadFullyAt(index.get(), block.data(), kRecordIndexHeader, 0, path));
   TETHYS_ASSIGN_OR_RETURN(const RecordIndexContent content, ParseRecordIndexHeader(block, info.st_size));
@@ -116,7 +117,7 @@ absl::StatusOr<RecordIndexContent> OpenWholeIndex(const std::string& path, FileD
     crc = Crc32c(Text(block.data(), static_cast<int64_t>(block.size())), crc);
   }
   return crc == content.places_crc ? absl::StatusOr<RecordIndexContent>(content)
-                                   : Damaged("the checksum of its places");
+                                   : Damaged("the checksum of its positions is wrong");
 }
 
 // Writes an index of the file. `damage` is set if the file itself causes the error.
@@ -172,16 +173,17 @@ absl::StatusOr<RecordIndexContent> ParseRecordIndexHeader(absl::Span<const uint8
     return Damaged("it is truncated");
   }
   const uint8_t* const at = header.data();
-  if (NumberAt<uint64_t>(at) != kMagic) return Damaged("its first bytes");
+  if (NumberAt<uint64_t>(at) != kMagic) return Damaged("its first bytes are wrong");
   if (NumberAt<uint32_t>(at + 8) != kVersion) return Damaged("it has another version");
   constexpr int64_t kSum = kRecordIndexHeader - sizeof(uint32_t);
-  if (NumberAt<uint32_t>(at + kSum) != Crc32c(Text(at, kSum))) return Damaged("the checksum of its header");
+  if (NumberAt<uint32_t>(at + kSum) != Crc32c(Text(at, kSum)))
+    return Damaged("the checksum of its header is wrong");
   const auto records = NumberAt<uint64_t>(at + 16), file_size = NumberAt<uint64_t>(at + 24);
-  if (NumberAt<uint32_t>(at + 64) != 0) return Damaged("its header");
+  if (NumberAt<uint32_t>(at + 64) != 0) return Damaged("its header is wrong");
   if (file_size > uint64_t{INT64_MAX} || records < 1 || records > file_size / (kHead + kTail) ||
       static_cast<uint64_t>(size - kRecordIndexHeader) / sizeof(uint64_t) != records ||
       (size - kRecordIndexHeader) % sizeof(uint64_t) != 0) {
-    return Damaged("its size");
+    return Damaged("its size is wrong");
   }
   return RecordIndexContent{.places_crc = NumberAt<uint32_t>(at + 12),
                             .records = static_cast<int64_t>(records),
@@ -260,7 +262,7 @@ absl::StatusOr<absl::string_view> RecordFile::ReadPayload(int64_t record) const 
   }
   if (ends[0] < 0 || ends[1] > bytes_->size() || ends[0] > ends[1] - kHead - kTail ||
       ends[1] - ends[0] > kMaxPayload + kHead + kTail) {
-    return absl::DataLossError(absl::StrCat(index_path_, ": the places of record ", record,
+    return absl::DataLossError(absl::StrCat(index_path_, ": the positions stored for record ", record,
                                             " are damaged: delete the file, and start the job again"));
   }
   const int64_t size = ends[1] - ends[0] - kHead - kTail;

@@ -99,10 +99,11 @@ absl::StatusOr<absl::Span<const uint8_t>> ImageOf(const proto::RecordedExample& 
   TETHYS_ASSIGN_OR_RETURN(const proto::RecordedFeature* feature,
                           FeatureOf(example, reading.image_feature, name, "image_feature"));
   if (feature->bytes_list().value_size() != 1) {
-    return BadFeature(name, reading.image_feature,
-                      absl::StrCat("holds ", HeldText(*feature),
-                                   ": one string of bytes (a PNG or JPEG file, or raw values), or floats, is "
-                                   "read"));
+    return BadFeature(
+        name, reading.image_feature,
+        absl::StrCat(
+            "holds ", HeldText(*feature),
+            ": the feature must hold floats or one string of bytes (a PNG or JPEG file, or raw values)"));
   }
   const std::string& bytes = feature->bytes_list().value(0);
   return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
@@ -155,7 +156,7 @@ absl::Status ReadLabelsOf(const proto::RecordedExample& example, const Reading& 
                              : targets ? ": write them in a float_list"
                                        : ": write the number of the class in an int64_list";
     return BadFeature(name, reading.label_feature,
-                      absl::StrCat("holds ", HeldText(*feature), ", expected are ", expected,
+                      absl::StrCat("holds ", HeldText(*feature), ", but must hold ", expected,
                                    targets ? " (float32 targets)" : " (classes as integers)", cure));
   }
   if (reading.rules.targets) return ReadTargets(*feature, reading, name, labels);

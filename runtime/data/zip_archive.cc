@@ -50,7 +50,7 @@ bool Begins(const uint8_t* bytes, absl::string_view mark) {
 
 absl::Status Damaged(const std::string& name, absl::string_view why) {
   return absl::DataLossError(
-      absl::StrCat(name, ": ", why, ": the archive is truncated or damaged, fetch it again"));
+      absl::StrCat(name, ": ", why, ": the archive is truncated or damaged; fetch it again"));
 }
 
 absl::StatusOr<std::vector<uint8_t>> ReadBytes(const ByteSource& file, int64_t begin, int64_t size) {
@@ -104,8 +104,9 @@ absl::StatusOr<Directory> FindDirectory(const ByteSource& file) {
                          .bytes = At<uint32_t>(record + 12),
                          .begin = At<uint32_t>(record + 16)};
   if (At<uint16_t>(record + 4) != At<uint16_t>(record + 6)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(file.name(), ": one part of an archive in several files: join them"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        file.name(),
+        ": this is one part of an archive that was split into several files: join the parts first"));
   }
   if (at >= kLocator && Begins(record - kLocator, "PK\6\7")) {
     TETHYS_RETURN_IF_ERROR(ReadLargeEndRecord(file, record - kLocator, directory));
@@ -115,8 +116,8 @@ absl::StatusOr<Directory> FindDirectory(const ByteSource& file) {
     return Damaged(file.name(), "its directory lies beyond the end of the file");
   }
   if (directory.bytes > static_cast<uint64_t>(kMaxDirectory)) {
-    return absl::InvalidArgumentError(absl::StrCat(file.name(), ": a directory of ", directory.bytes,
-                                                   " bytes; at most ", kMaxDirectory, " are read"));
+    return absl::InvalidArgumentError(absl::StrCat(file.name(), ": its directory has ", directory.bytes,
+                                                   " bytes; at most ", kMaxDirectory, " are allowed"));
   }
   return directory;
 }
@@ -284,7 +285,8 @@ absl::Status CheckInflated(Inflater& inflater, const ByteBuffer& content, uint32
   uint8_t more = 0;
   TETHYS_ASSIGN_OR_RETURN(const int64_t got, inflater.Read(&more, 1));
   if (got > 0 || !inflater.used_all()) {
-    return Damaged(name, absl::StrCat("it holds more than the ", content.size(), " bytes of its directory"));
+    return Damaged(
+        name, absl::StrCat("it holds more than the ", content.size(), " bytes that its directory announces"));
   }
   uLong actual = crc32(0, nullptr, 0);
   for (int64_t done = 0; done < content.size();) {
@@ -335,9 +337,11 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> ZipArchive::OpenHead(const Zip
                                                                        int64_t most) const {
   const std::string full_name = absl::StrCat(name(), "#", absl::CEscape(member.name));
   if (member.encrypted || (member.method != kStored && member.method != kDeflated)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        full_name, member.encrypted ? ": encrypted" : absl::StrCat(": packed by method ", member.method),
-        ": write the archive with numpy.savez or numpy.savez_compressed"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(full_name,
+                     member.encrypted ? ": the file is encrypted"
+                                      : absl::StrCat(": the file is packed by method ", member.method),
+                     ": write the archive with numpy.savez or numpy.savez_compressed"));
   }
   TETHYS_ASSIGN_OR_RETURN(const int64_t begin, FindContent(member, full_name));
   if (member.method == kStored) {

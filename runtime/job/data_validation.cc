@@ -40,7 +40,7 @@ void ResolveScaling(proto::Data& data, Problems& problems) {
       data.mean_size() > 1 && data.deviation_size() > 1 && data.mean_size() != data.deviation_size(),
       "data.deviation",
       absl::StrCat("has ", data.deviation_size(), " numbers, but data.mean has ", data.mean_size(),
-                   ": give one, or one a channel"));
+                   ": give one number, or one for each channel"));
   constexpr int kMostFeatures = 1 << 16;
   problems.AddIf(std::max(data.mean_size(), data.deviation_size()) > kMostFeatures,
                  data.mean_size() > kMostFeatures ? "data.mean" : "data.deviation",
@@ -145,7 +145,7 @@ void CheckCsv(const proto::Csv& csv, Problems& problems) {
   const std::string& delimiter = csv.delimiter();
   problems.AddIf(delimiter.size() != 1 || kOfNumbers.find(delimiter[0]) != absl::string_view::npos,
                  "data.csv.delimiter",
-                 "must be one character that numbers do not have, such as \";\", \" \" or \"\\t\"");
+                 "must be one character that does not occur in numbers, such as \";\", \" \" or \"\\t\"");
 }
 
 void CheckSynthetic(const proto::Synthetic& synthetic, Problems& problems) {
@@ -159,8 +159,9 @@ void CheckSynthetic(const proto::Synthetic& synthetic, Problems& problems) {
     values = side >= 1 && side <= kMostValues / values ? values * side : kMostValues + 1;
     if (values > kMostValues) break;
   }
-  problems.AddIf(shape.empty() || shape.size() > 3 || values > kMostValues, "data.synthetic.noise.shape",
-                 "must be the shape of a sample: 1 to 3 numbers of at least 1, and at most 2^30 values");
+  problems.AddIf(
+      shape.empty() || shape.size() > 3 || values > kMostValues, "data.synthetic.noise.shape",
+      "must be the shape of a sample: 1 to 3 numbers of at least 1, whose product is at most 2^30");
 }
 
 // The requirements of a format on its fields, beyond the ranges of numbers.

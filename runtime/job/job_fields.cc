@@ -296,7 +296,7 @@ absl::StatusOr<Message*> Descend(const PathStep& step, Message& holder) {
     return absl::InvalidArgumentError(UnknownFieldText(*holder.GetDescriptor(), step.name));
   }
   if (field->message_type() == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("'", step.name, "' is a value, it has no fields"));
+    return absl::InvalidArgumentError(absl::StrCat("'", step.name, "' is a single value and has no fields"));
   }
   TETHYS_RETURN_IF_ERROR(CheckIndex(step, *field, holder));
   const Reflection& reflection = *holder.GetReflection();

@@ -89,7 +89,7 @@ void CheckBatch(const proto::Job& job, Problems& problems) {
   const int64_t own = job.workers() > 0 ? BatchPerWorkerRows(job) : job.micro_batches();
   problems.AddIf(job.micro_batches() > own, "micro_batches",
                  absl::StrCat("is ", job.micro_batches(), ", but a worker's batch is ", own,
-                              ": every part needs a sample; raise the batch or lower micro_batches"));
+                              ": every micro-batch needs a sample; raise the batch or lower micro_batches"));
   problems.AddIf(job.micro_batches() > 1 && job.strategy().local().virtual_replicas() > 1, "micro_batches",
                  "and strategy.local.virtual_replicas are both above 1: both say in which parts a batch is "
                  "normalised; leave one of them out");
@@ -180,8 +180,8 @@ void CheckValidationUse(const proto::Job& job, Problems& problems) {
 void CheckTimeouts(const proto::Timeouts& timeouts, Problems& problems) {
   problems.AddIf(timeouts.step() <= timeouts.silence(), "timeouts.step",
                  absl::StrCat("is ", timeouts.step(), ", but timeouts.silence is ", timeouts.silence(),
-                              ": timeouts.step must be longer, or the error names a process that waits "
-                              "for the lost one; raise timeouts.step"));
+                              ": raise timeouts.step above timeouts.silence; otherwise an error could name a "
+                              "process that only waits for the lost process"));
 }
 
 // Creates the messages that a job may leave out, so that the rules for their fields apply.

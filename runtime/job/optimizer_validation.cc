@@ -87,8 +87,8 @@ void CheckOptimizer(const proto::Job& job, Problems& problems) {
   const bool some_pushes = traits.update == UpdateUnit::kPushes;
   const bool added = some_pushes && !UsesPushMean(job.strategy().parameter_server());
   problems.AddIf(job.optimizer().has_clip() && added, "optimizer.clip",
-                 "needs the norm of an update's gradients, but stale-synchronous servers add the pushes that "
-                 "have arrived, which differ from server to server: leave clip out, or write "
+                 "needs the norm of an update's gradients, but each stale-synchronous server adds the pushes "
+                 "that it has received, and these differ between servers: leave clip out, or write "
                  "stale_synchronous { gradient_scale: PUSH_MEAN }, bulk_synchronous {} or asynchronous {}");
   problems.AddIf(job.optimizer().has_adam() && some_pushes, "optimizer.adam",
                  "counts updates, but the checkpoints of stale-synchronous jobs count global batches: write "
@@ -96,8 +96,8 @@ void CheckOptimizer(const proto::Job& job, Problems& problems) {
   const absl::string_view trust_ratio_kind = TrustRatioKind(job.optimizer());
   problems.AddIf(!trust_ratio_kind.empty() && traits.servers() && !traits.servers_agree(),
                  absl::StrCat("optimizer.", trust_ratio_kind),
-                 "needs the norms of whole variables, but each of these servers updates its own parts by "
-                 "itself: write bulk_synchronous {} or strategy { mirrored {} }, or another optimizer");
+                 "needs the norms of whole variables, but each server of this strategy updates its own parts "
+                 "by itself: write bulk_synchronous {} or strategy { mirrored {} }, or another optimizer");
   const double peak = job.optimizer().learning_rate() *
                       (job.optimizer().scale_with_workers() ? static_cast<double>(job.workers()) : 1);
   problems.AddIf(

@@ -85,7 +85,7 @@ absl::StatusOr<Url> ParseUrl(absl::string_view text) {
   if (std::find(std::begin(kSchemes), std::end(kSchemes), url.scheme) == std::end(kSchemes)) {
     return absl::InvalidArgumentError(absl::StrCat(
         url.scheme.empty() ? "a URL begins with a scheme and ://" : url.scheme + ":// is not read",
-        ": known are http, https, webhdfs, swebhdfs and s3"));
+        ": the supported schemes are http, https, webhdfs, swebhdfs and s3"));
   }
   if (text.size() > kMostBytes) {
     return absl::InvalidArgumentError(absl::StrCat("a URL of more than ", kMostBytes, " bytes"));

@@ -86,7 +86,7 @@ class NameNodes {
       if (waited >= patience.namenodes) {
         return absl::Status(
             reply.status().code(),
-            absl::StrCat(reply.status().message(), "; asked ", absl::StrJoin(hosts_, ", "), " for ",
+            absl::StrCat(reply.status().message(), "; tried ", absl::StrJoin(hosts_, ", "), " for ",
                          ToSeconds(waited), " s: check that a NameNode is active and out of safe mode"));
       }
       patience.pause(pause);
@@ -293,7 +293,7 @@ absl::StatusOr<std::vector<std::string>> ListWebhdfs(const HttpClient& client, c
   const absl::StatusOr<proto::WebhdfsAnswer> answer = ParseWebhdfsAnswer(reply.answer.body);
   if (reply.answer.body_is_longer || !answer.ok() || !answer->has_file_statuses()) {
     return absl::DataLossError(absl::StrCat(
-        name, ": ", reply.url.authority, " does not answer LISTSTATUS as WebHDFS does within ",
+        name, ": ", reply.url.authority, " does not answer LISTSTATUS as WebHDFS does, in at most ",
         kMostListBytes, " bytes: check that it is a NameNode, and that the folder is not too large"));
   }
   std::vector<std::string> urls;

@@ -32,8 +32,8 @@ absl::Status TimingCollector::Begin() {
 absl::Status TimingCollector::Add(const proto::StepRecords& records, Nanoseconds clock_offset) {
   for (const proto::StepRecord& record : records.record()) {
     if (record.rank() < 0 || record.rank() >= static_cast<int>(iterations_.size())) {
-      return absl::InvalidArgumentError(absl::StrCat("step record of rank ", record.rank(), "; the job has ",
-                                                     iterations_.size(), " workers"));
+      return absl::InvalidArgumentError(absl::StrCat("a step record has rank ", record.rank(),
+                                                     ", but the job has ", iterations_.size(), " workers"));
     }
   }
   absl::Status status;

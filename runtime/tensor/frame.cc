@@ -9,7 +9,8 @@
 namespace tethys {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "frames are copied as they lie in memory");
+static_assert(std::endian::native == std::endian::little,
+              "frames are copied in the byte order of memory, which must be little-endian");
 
 constexpr uint32_t kMagic = 0x46485454;  // The letters "TTHF".
 constexpr int64_t kByKindOffset = 8;
@@ -126,8 +127,9 @@ absl::StatusOr<Frame> Frame::Decode(const char* bytes, int64_t size) {
     return absl::InvalidArgumentError("not a Tethys frame (wrong magic): the peer uses another protocol");
   }
   if (const uint16_t version = Get<uint16_t>(bytes, 4); version != kWireVersion) {
-    return absl::InvalidArgumentError(absl::StrCat("frame of wire version ", version, ", this build uses ",
-                                                   kWireVersion, ": use the same build everywhere"));
+    return absl::InvalidArgumentError(absl::StrCat("frame of wire version ", version,
+                                                   ", but this build uses version ", kWireVersion,
+                                                   ": use the same build everywhere"));
   }
   if (Get<uint32_t>(bytes, kCrcOffset) != HeaderCrc(bytes)) {
     return absl::DataLossError("frame header is damaged (checksum)");
@@ -174,7 +176,7 @@ absl::StatusOr<Frame> Frame::Decode(const char* bytes, int64_t size) {
   }
   if (frame.payload_bytes > kMaxPayloadBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("frame announces ", frame.payload_bytes, " bytes, more than ", kMaxPayloadBytes));
+        absl::StrCat("frame announces ", frame.payload_bytes, " bytes, but the limit is ", kMaxPayloadBytes));
   }
   return frame;
 }

@@ -317,7 +317,7 @@ class DataFormatsTest(TethysTest):
         with Run(["strategy=local"], job=job) as run:
             run.start().finish()
             plain = " ".join(run.output.split())
-            self.assertIn("no training sample has class 1, which the validation split has", plain)
+            self.assertIn("no training sample has class 1, but the validation split does", plain)
             self.assertIn("1 header line is left out", plain)
 
     def test_files_that_do_not_fit_are_refused(self):

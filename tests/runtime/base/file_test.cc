@@ -80,7 +80,7 @@ TEST_F(FileTest, WritesAndReadsAtOffsets) {
   EXPECT_EQ(std::string(got, 4), "3ab6");
   const absl::Status status = ReadFullyAt(fd.get(), got, 4, 8, "file");
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("file ends at byte 10, 2 bytes early"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("file ends at byte 10, 2 bytes too early"));
 }
 
 TEST_F(FileTest, DirectoriesAreListedSortedAndRemovedRecursively) {

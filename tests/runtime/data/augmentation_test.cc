@@ -176,7 +176,8 @@ TEST(Augmentation, LabelsThatCannotChangeWithTheImageAreRefused) {
   proto::Job job = JobOf(1, true, 0);
   SampleSpec other = ImagesWithMaps();
   other.labels.shape = {kHeight, kWidth + 1};
-  EXPECT_THAT(RefusalOf(job, other), HasSubstr("the maps of labels are [5, 8], the images [5, 7, 3]"));
+  EXPECT_THAT(RefusalOf(job, other),
+              HasSubstr("the maps of labels are [5, 8], but the images are [5, 7, 3]"));
   job.mutable_model()->mutable_loss()->mutable_softmax_cross_entropy()->clear_ignore_label();
   EXPECT_THAT(RefusalOf(job, ImagesWithMaps()), HasSubstr("ignore_label"));
   job.mutable_data()->mutable_augment()->clear_random_crop();

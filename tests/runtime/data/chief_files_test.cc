@@ -107,7 +107,7 @@ TEST_F(ChiefFilesTest, CommandWithoutTheFilesSaysWhereToRunIt) {
   proto::Job job;
   *job.mutable_data() = Cifar({Chief("lost.bin")});
   EXPECT_THAT(std::string(ReadDatasetSizes(job).status().message()),
-              AllOf(HasSubstr("lost.bin"), HasSubstr("chief://PATH is a file of the chief's machine")));
+              AllOf(HasSubstr("lost.bin"), HasSubstr("chief://PATH names a file of the chief's machine")));
 }
 
 TEST_F(ChiefFilesTest, HostsOfWorkersNeedNoFilesOfTheChief) {

@@ -144,7 +144,7 @@ TEST_F(CifarTest, FileCutWhileItIsReadIsAnError) {
   EXPECT_TRUE(data.train->ReadValues(0, values.data()).ok());
   const absl::Status status = data.train->ReadValues(5, values.data());
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(path), HasSubstr("it was changed")));
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(path), HasSubstr("the file was changed")));
 }
 
 }  // namespace

@@ -49,11 +49,11 @@ TEST(ClassNotesTest, ShuffledClassesGetNoNote) {
 TEST(ClassNotesTest, ClassThatOnlyTheValidationHasIsNamedWithItsCause) {
   const LabelsOfSplits splits = {
       .train = Sorted(0, 0, 100), .left_out = {}, .validation = Sorted(1, 1, 100), .test = {}};
-  EXPECT_THAT(
-      ClassNotes(Validated(), 1, 2, splits),
-      ElementsAre(AllOf(HasSubstr("no training sample has class 1, which the validation split has"),
-                        HasSubstr("sorted by class"), HasSubstr("data.validation_samples takes the end")),
-                  HasSubstr("no validation sample has class 0")));
+  EXPECT_THAT(ClassNotes(Validated(), 1, 2, splits),
+              ElementsAre(AllOf(HasSubstr("no training sample has class 1, but the validation split does"),
+                                HasSubstr("sorted by class"),
+                                HasSubstr("data.validation_samples takes samples from the end")),
+                          HasSubstr("no validation sample has class 0")));
 }
 
 TEST(ClassNotesTest, ValidationAtTheEndOfSortedFilesLacksClasses) {
@@ -76,13 +76,13 @@ TEST(ClassNotesTest, NoteNamesALimitThatCutsOffWholeClassesOfSortedFiles) {
   EXPECT_THAT(ClassNotes(data, 1, 10, splits),
               ElementsAre(AllOf(HasSubstr("no training sample has classes 5 to 9"),
                                 HasSubstr("data.limit_samples leaves out"),
-                                HasSubstr("data.limit_samples takes their beginning"))));
+                                HasSubstr("data.limit_samples takes samples from the beginning"))));
 }
 
 TEST(ClassNotesTest, ClassThatOnlyTheTestOrNoSampleHasIsNoted) {
   LabelsOfSplits splits = {.train = Mixed(9, 450), .left_out = {}, .validation = {}, .test = Mixed(10, 50)};
   EXPECT_THAT(ClassNotes({}, 1, 10, splits),
-              ElementsAre(AllOf(HasSubstr("no training sample has class 9, which test samples have"),
+              ElementsAre(AllOf(HasSubstr("no training sample has class 9, but test samples do"),
                                 Not(HasSubstr("sorted")))));
   splits.test = {};
   EXPECT_THAT(ClassNotes({}, 1, 10, splits),

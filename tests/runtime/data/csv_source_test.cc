@@ -173,9 +173,9 @@ TEST_F(CsvTest, SamplesThatCannotBeReadAreNamedByLineAndColumn) {
            {"1,2,3\n1,2,10", "line 2, column 2 (counted from 0): \"10\" is a label outside the 10 classes"},
            {"1,2,3\n1,2,-1", "line 2, column 2 (counted from 0): \"-1\" is a label outside"},
            {"1,2,3\n1,2,99999999999999999999", "\"99999999999999999999\" is no class"},
-           {"1,2,3\n1,2", "line 2 has 2 columns, the first sample has 3"},
-           {"1,2,3\n1,2,3,4", "line 2 has 4 columns, the first sample has 3"},
-           {"1,2,3\n3", "line 2 has 1 column, the first sample has 3"}}) {
+           {"1,2,3\n1,2", "line 2 has 2 columns, but the first sample has 3"},
+           {"1,2,3\n1,2,3,4", "line 2 has 4 columns, but the first sample has 3"},
+           {"1,2,3\n3", "line 2 has 1 column, but the first sample has 3"}}) {
     EXPECT_THAT(ErrorOf(JobOf(content), 1), AllOf(HasSubstr("train.csv"), HasSubstr(message))) << content;
   }
   for (const char* value : {"256", "-1", "0.5", "x", "1e3"}) {
@@ -200,7 +200,7 @@ TEST_F(CsvTest, FirstSampleIsCheckedBeforeAJobStarts) {
   proto::Job job = JobOf("1,2,3\n");
   job.mutable_data()->mutable_csv()->add_train(directory_.Write("more.csv", "1,2\n"));
   EXPECT_THAT(std::string(ReadDatasetSizes(job).status().message()),
-              HasSubstr("more.csv, line 1 has 2 columns, the first sample has 3"));
+              HasSubstr("more.csv, line 1 has 2 columns, but the first sample has 3"));
 }
 
 TEST_F(CsvTest, GzippedFileIsRefusedWithTheRemedy) {
@@ -256,7 +256,7 @@ TEST_F(CsvTest, FirstLineWithAFaultIsNotTakenForAHeader) {
            {"1\xc2\xa0"
             "000,2,0",
             "a typographic minus sign or space"},
-           {"\"1,5\",\"2\",\"0\"", "\"1,5\" is no number with a point: write its decimal comma"},
+           {"\"1,5\",\"2\",\"0\"", "\"1,5\" is no number: its decimal comma must be a point"},
            {"1;2;0", "write data.csv.delimiter: \";\""},
            {"1\t2\t0", "write data.csv.delimiter: \"\\t\""},
            {"$1,2,0", "\"$1\" is no number"},
@@ -322,7 +322,7 @@ TEST_F(CsvTest, NotesNameLeftOutLinesAndLikelyMistakes) {
   EXPECT_THAT(notes("0,1,2\n1.5,2,0\n"), ElementsAre(HasSubstr("train.csv, line 1 is 0, 1, 2, ...")));
   EXPECT_THAT(
       notes(",a,label\n17,4,1\n3,4,1\n"),
-      ElementsAre(HasSubstr("header line"), HasSubstr("column 0 has no name, as the index that pandas")));
+      ElementsAre(HasSubstr("header line"), HasSubstr("column 0 has no name, like the index that pandas")));
   EXPECT_THAT(notes("Unnamed: 0,a,label\n17,4,1\n"),
               ElementsAre(HasSubstr("header line"), HasSubstr("has no name")));
   EXPECT_THAT(notes("id,a,label\n1,4,1\n2,4,1\n3,4,1\n"),

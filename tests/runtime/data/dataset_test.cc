@@ -204,8 +204,8 @@ TEST_F(DatasetTest, MapsOfLabelsAreReadAndCheckedLikeLabels) {
   directory_.Write("train-labels", IdxHeader({20, 2, 2}) + maps);
   EXPECT_THAT(
       std::string(LoadDatasets(job_).status().message()),
-      HasSubstr("label 255 of sample 2 is outside the 5 classes of data.classes (0 to 4); name a label that "
-                "the loss ignores in softmax_cross_entropy.ignore_label"));
+      HasSubstr("label 255 of sample 2 is outside the 5 classes of data.classes (0 to 4); if the loss is to "
+                "ignore this label, name the label in softmax_cross_entropy.ignore_label"));
   job_.mutable_model()->mutable_loss()->mutable_softmax_cross_entropy()->set_ignore_label(255);
   const Datasets datasets = Load();
   std::vector<int32_t> labels(4);

@@ -168,7 +168,8 @@ TEST_F(ImageFolderTest, FoldersThatContradictTheJobAreRefused) {
   WritePets();
   proto::Job job = JobOf();
   job.mutable_data()->set_classes(3);
-  EXPECT_THAT(ErrorOf(job), HasSubstr("holds 2 folders (cat, dog), one a class, but data.classes is 3"));
+  EXPECT_THAT(ErrorOf(job),
+              HasSubstr("holds 2 folders (cat, dog), one for each class, but data.classes is 3"));
   Write("test/bird/1.png", Grey(1));
   EXPECT_THAT(ErrorOf(JobOf()), HasSubstr("test/bird"));
   std::filesystem::remove_all(directory_.path() + "/test/bird");

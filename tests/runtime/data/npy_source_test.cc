@@ -142,7 +142,7 @@ TEST_F(NpyTest, ArrayMissingInAnArchiveIsRefusedListingItsArrays) {
                     HasSubstr("images, labels, floats, names")));
   EXPECT_THAT(ErrorOf(JobOf(path + "#", path + "#labels")), HasSubstr("has no array \"\""));
   EXPECT_THAT(ErrorOf(JobOf(path + "#images", path + "#names")), HasSubstr("pickled objects"));
-  EXPECT_THAT(ErrorOf(JobOf(path, path + "#labels")), HasSubstr("name one of its arrays, FILE.npz#ARRAY"));
+  EXPECT_THAT(ErrorOf(JobOf(path, path + "#labels")), HasSubstr("name one of its arrays as FILE.npz#ARRAY"));
   EXPECT_THAT(ErrorOf(JobOf(testing::ReferenceFile("numpy_images.npy"), directory_.Path("none.npz#labels"))),
               HasSubstr("none.npz"));
 }
@@ -168,8 +168,8 @@ TEST_F(NpyTest, DamagedArchiveIsRefusedNamingTheFile) {
         {true, 20, std::string("\0\x08\0\0", 4), "announces more than the file can hold"},
         {true, 42, std::string("\xff\xff\xff\xff", 4), "announces more than the file can hold"},
         {true, 42, std::string("\1\0\0\0", 4), "its header is not where the directory says"},
-        {true, 10, std::string("\x0e\0", 2), "images.npy: packed by method 14"},
-        {true, 8, std::string("\1\0", 2), "images.npy: encrypted"},
+        {true, 10, std::string("\x0e\0", 2), "images.npy: the file is packed by method 14"},
+        {true, 8, std::string("\1\0", 2), "images.npy: the file is encrypted"},
         {true, 0, "XXXX", "fewer entries than announced"},
         {false, good.size() - 4, std::string("\xff\xff", 2), "its directory lies beyond the end of the file"},
         {false, good.size() - 22, "XXXX", "no zip archive, or a truncated one"},

@@ -191,7 +191,7 @@ TEST_F(TfrecordTest, MistakesInFeaturesAreNamed) {
   EXPECT_THAT(ErrorOf(JobOf(good + Record(Sample("abcd", {}))), 1),
               HasSubstr("record 1 has no feature \"label\""));
   EXPECT_THAT(ErrorOf(JobOf(good + Record(Sample("abcd", {1, 2}))), 1),
-              HasSubstr("holds 2 integers, expected are 1"));
+              HasSubstr("holds 2 integers, but must hold 1"));
   EXPECT_THAT(ErrorOf(JobOf(good + Record("\xff\xff")), 1), HasSubstr("record 1 is no tf.Example message"));
 }
 
@@ -207,17 +207,18 @@ TEST_F(TfrecordTest, FeaturesOfWrongTypesAreRefusedNamingTheirContents) {
   floats.mutable_float_list()->add_value(1);
   for (int i = 0; i < 12; ++i) integers.mutable_int64_list()->add_value(i);
   EXPECT_THAT(ErrorOf(JobOf(with("label", word))),
-              AllOf(HasSubstr("record 0: feature \"label\" holds 1 string of bytes, expected are 1"),
+              AllOf(HasSubstr("record 0: feature \"label\" holds 1 string of bytes, but must hold 1"),
                     HasSubstr("write the number of the class in an int64_list")));
   EXPECT_THAT(ErrorOf(JobOf(with("label", floats))),
-              HasSubstr("feature \"label\" holds 1 float, expected are 1 (classes as integers)"));
+              HasSubstr("feature \"label\" holds 1 float, but must hold 1 (classes as integers)"));
   EXPECT_THAT(ErrorOf(JobOf(with("label", {}))), HasSubstr("feature \"label\" holds nothing"));
   EXPECT_THAT(ErrorOf(JobOf(with("image", integers))),
-              AllOf(HasSubstr("record 0: feature \"image\" holds 12 integers: one string of bytes"),
-                    HasSubstr("or floats, is read")));
+              AllOf(HasSubstr("record 0: feature \"image\" holds 12 integers: the feature must hold floats "
+                              "or one string of bytes"),
+                    HasSubstr("(a PNG or JPEG file, or raw values)")));
   proto::Job job = JobOf(with("label", integers));
   job.mutable_model()->mutable_loss()->mutable_mean_squared_error();
-  EXPECT_THAT(ErrorOf(job), AllOf(HasSubstr("feature \"label\" holds 12 integers, expected are 1 (float32"),
+  EXPECT_THAT(ErrorOf(job), AllOf(HasSubstr("feature \"label\" holds 12 integers, but must hold 1 (float32"),
                                   HasSubstr("write them in a float_list")));
 }
 
@@ -416,7 +417,7 @@ TEST_F(TfrecordTest, PicturesOfDifferentSizesAreResizedToOneSize) {
   };
   const std::string content = Record(Sample(picture(2, 7), {0, 1, 2, 3})) +
                               Record(Sample(picture(4, 9), {4, 4, 5, 5, 4, 4, 5, 5, 6, 6, 7, 7, 6, 6, 7, 7}));
-  EXPECT_THAT(ErrorOf(JobOf(content, {}), 1), HasSubstr("holds 16 integers, expected are 4"));
+  EXPECT_THAT(ErrorOf(JobOf(content, {}), 1), HasSubstr("holds 16 integers, but must hold 4"));
   proto::Job job = JobOf(content, {});
   job.mutable_data()->mutable_resize()->set_height(2);
   job.mutable_data()->mutable_resize()->set_width(4);

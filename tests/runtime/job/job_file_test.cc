@@ -178,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadOverride{"batch=64", "; the choices are: global_batch_size, batch_size_per_worker"},
         BadOverride{"batch=global_batch_size", "needs a value: write global_batch_size=VALUE"},
         BadOverride{"timeouts=5", "is a group of fields: set them one by one (start, silence"},
-        BadOverride{"epochs.x=5", "'epochs' is a value, it has no fields"},
+        BadOverride{"epochs.x=5", "'epochs' is a single value and has no fields"},
         BadOverride{"workers[0]=5", "'workers' is no list"},
         BadOverride{"data[0].classes=5", "'data' is no list"},
         BadOverride{"model.layer.dense.units=5", "'layer' is a list of 3: write layer[0] to layer[2]"},
@@ -247,8 +247,8 @@ TEST(OverrideTest, ClippingIsRefusedOnlyWhereServersAddPushes) {
     EXPECT_TRUE(status.ok()) << strategy[0] << ": " << status;
   }
   EXPECT_THAT(ErrorOf(kJob, {"optimizer.clip.global_norm=1", servers + "consistency=stale_synchronous"}),
-              HasSubstr("optimizer.clip needs the norm of an update's gradients, but stale-synchronous "
-                        "servers add the pushes that have arrived"));
+              HasSubstr("optimizer.clip needs the norm of an update's gradients, but each "
+                        "stale-synchronous server adds the pushes that it has received"));
 }
 
 TEST(OverrideTest, TrustRatiosAreRefusedWhereServersUpdateIndependently) {

@@ -48,7 +48,7 @@ TEST(UrlTest, UserAndPasswordAreRefusedAndNotShown) {
 }
 
 TEST(UrlTest, InvalidUrlsAreRefused) {
-  EXPECT_THAT(Refusal("ftp://host/a"), HasSubstr("ftp:// is not read: known are http"));
+  EXPECT_THAT(Refusal("ftp://host/a"), HasSubstr("ftp:// is not read: the supported schemes are http"));
   EXPECT_THAT(Refusal("http:///a"), HasSubstr("no host"));
   EXPECT_THAT(Refusal("http://host:99999/a"), HasSubstr("'99999' is no port"));
   EXPECT_THAT(Refusal("http://ho st/a"), HasSubstr("no name of a host"));

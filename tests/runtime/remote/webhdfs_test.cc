@@ -91,7 +91,7 @@ TEST(WebhdfsTest, WaitForNameNodesHasADeadline) {
   const ScriptedClient scripted([](const HttpRequest&) { return Exception(403, "StandbyException"); });
   EXPECT_THAT(
       StatusText(Fetch(scripted).status()),
-      AllOf(HasSubstr("StandbyException"), HasSubstr("asked n1:9870, n2:9870 for"), HasSubstr("safe mode")));
+      AllOf(HasSubstr("StandbyException"), HasSubstr("tried n1:9870, n2:9870 for"), HasSubstr("safe mode")));
   Nanoseconds waited = 0;
   for (const Nanoseconds pause : scripted.pauses) waited += pause;
   EXPECT_GE(waited, 52 * kSecond);

@@ -154,7 +154,8 @@ TEST(FrameTest, RefusesAnotherProtocolAndAnotherVersion) {
   EXPECT_THAT(std::string(Decoded(bytes).status().message()), HasSubstr("wrong magic"));
   bytes = Encoded(Sample());
   bytes[4] = 4;
-  EXPECT_THAT(std::string(Decoded(bytes).status().message()), HasSubstr("wire version 4, this build uses 3"));
+  EXPECT_THAT(std::string(Decoded(bytes).status().message()),
+              HasSubstr("wire version 4, but this build uses version 3"));
 }
 
 TEST(FrameTest, TextNamesKindSenderStepAndRange) {
