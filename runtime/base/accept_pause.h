@@ -1,7 +1,7 @@
 // Accepts connections for a loop that polls listening sockets. A connection that cannot be accepted, for lack
 // of descriptors or memory, stays in the kernel's queue, so poll would report its listener as readable again
-// at once. Therefore the loop does not poll its listeners during a pause after such an error. Nothing blocks.
-// Not thread-safe.
+// at once. Therefore the loop does not poll its listeners for a while after such a failure: this is the
+// pause. Nothing blocks. Not thread-safe.
 //
 //   pollfd listener = {pause.active() ? -1 : fd, POLLIN, 0};
 //   poll(&listener, 1, pause.MillisecondsLeft());
@@ -19,8 +19,8 @@ class AcceptPause {
   // `clock` must outlive this object.
   explicit AcceptPause(const Clock& clock) : clock_(clock) {}
 
-  // Calls AcceptTcp (runtime/base/socket.h), and starts a pause if it fails. Returns an invalid descriptor if
-  // no caller was accepted. The clock is not read before the first error.
+  // Calls AcceptTcp (runtime/base/socket.h), and starts a pause if AcceptTcp fails. Returns an invalid
+  // descriptor if no caller was accepted. The clock is not read before the first error.
   FileDescriptor Accept(int listener);
   // Ends the pause. Call it when a descriptor has become free.
   void End() { until_ = 0; }

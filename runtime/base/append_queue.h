@@ -18,18 +18,18 @@ namespace tethys {
 // Invariants:
 //  1. The written bytes are a prefix of the appended bytes, except for records that Options allows to be
 //     lost.
-//  2. At most Options::most_bytes are queued, and as many again are in the write in progress.
+//  2. At most Options::most_bytes bytes are queued, and at most as many more are being written.
 class AppendQueue {
  public:
-  // Behaves like AppendFile::Append: after an error no part of the record is in the file.
+  // Writes `record` as AppendFile::Append does: after an error the file contains no part of the record.
   using Write = std::function<absl::Status(absl::string_view record)>;
 
   struct Options {
     std::string name;                        // The file's name, for messages.
     int64_t most_bytes = int64_t{64} << 20;  // Limit on queued bytes.
-    // Behaviour after a failed write. True: the write is retried, with the lines appended since; once more
-    // than most_bytes are queued, the rest of the file is given up for good. False: the lines of the failed
-    // write are lost, and so are lines appended while the queue is full.
+    // Behaviour after a failed write. True: the write is retried together with the lines appended since. Once
+    // more than most_bytes bytes are queued, nothing more is written to the file. False: the lines of the
+    // failed write are lost, and so are lines appended while the queue is full.
     bool retry = false;
     Nanoseconds retry_pause = 100 * kMillisecond;
   };
@@ -49,7 +49,7 @@ class AppendQueue {
 
   // Blocks until all lines appended so far are written. If Options::retry is set, an error means that some of
   // these lines were not written, because a write that began after the call failed, or because the rest of
-  // the file was given up. Otherwise returns and clears the error as TakeError does.
+  // the file was given up. If Options::retry is not set, returns and clears the error as TakeError does.
   absl::Status Flush();
 
  private:
@@ -68,13 +68,13 @@ class AppendQueue {
   int64_t settled_ ABSL_GUARDED_BY(mu_) = 0;   // Bytes of appended_ that are written or lost.
   int64_t begun_ ABSL_GUARDED_BY(mu_) = 0;     // Writes begun, including the one in progress.
   int64_t failed_ ABSL_GUARDED_BY(mu_) = 0;    // The number of the last write that failed; 0: none did.
-  int flushing_ ABSL_GUARDED_BY(mu_) = 0;      // Callers waiting in Flush: retries then do not pause.
+  int flushing_ ABSL_GUARDED_BY(mu_) = 0;      // Number of callers in Flush. If above 0, no retry pauses.
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status error_ ABSL_GUARDED_BY(mu_);     // The first error that no call has returned yet.
   absl::Status last_ ABSL_GUARDED_BY(mu_);      // Status of the last write.
   absl::Status given_up_ ABSL_GUARDED_BY(mu_);  // The reason why nothing more is written.
 
-  Thread thread_;  // Declared last: it uses all of the above.
+  Thread thread_;  // Declared last, because it uses the members above.
 };
 
 }  // namespace tethys

@@ -28,7 +28,7 @@ constexpr int64_t kSmallFile = 1 << 20;
 constexpr int64_t kNoLimit = int64_t{1} << 60;
 constexpr const char* kControllers[] = {"memory", "cpu", "pids"};
 
-// A field of mountinfo, in which a blank is "\040".
+// Decodes a field of mountinfo, which writes a blank as "\040".
 std::string Unescaped(absl::string_view field) {
   std::string text;
   for (size_t i = 0; i < field.size(); ++i) {
@@ -72,7 +72,7 @@ std::string Below(absl::string_view group, absl::string_view root) {
   if (root != "/" && !absl::ConsumePrefix(&group, root)) return "";
   while (absl::ConsumeSuffix(&group, "/")) {
   }
-  // `group` is another group, whose name begins with the same letters.
+  // `group` is not below `root`: its name only begins with the same letters.
   if (!group.empty() && group[0] != '/') return "";
   for (const absl::string_view part : absl::StrSplit(group, '/')) {
     if (part == "..") return "";  // The group lies outside of what this process sees.

@@ -27,7 +27,8 @@ struct GroupLimits {
 // Reads the limits. `root` is "" or, in tests, a folder with files in place of /proc and /sys.
 GroupLimits ReadGroupLimits(const std::string& root = "");
 
-// `installed` bytes of memory, or the limit of the control group if that is less.
+// Returns `installed`, a number of bytes of memory, or the memory limit of the control group if that limit is
+// smaller.
 int64_t WithinGroup(int64_t installed);
 
 // How many processes the kernel has killed for lack of memory, in this process's group since the group was

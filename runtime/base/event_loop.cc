@@ -22,7 +22,7 @@ void EventLoop::Run(Nanoseconds interval, const std::function<void()>& tick) {
       ready.swap(posted_);
     }
     // All posted functions run before the tick: after a pause of the whole process, messages that arrived
-    // meanwhile come first.
+    // during the pause come first.
     for (const std::function<void()>& function : ready) {
       function();
       MutexLock lock(mu_);

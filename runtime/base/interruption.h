@@ -25,15 +25,16 @@ class Interruption {
   Interruption(const Interruption&) = delete;
   Interruption& operator=(const Interruption&) = delete;
 
-  // Makes Check return `status`, which is an error, and calls every watch, on this thread. Only the first
-  // call has an effect.
+  // Makes Check return `status`, which must be an error, and calls every watch, on this thread. Only the
+  // first call has an effect.
   void Raise(const absl::Status& status);
-  // OK before Raise. Until then it costs one atomic load.
+  // Returns OK before Raise is called, and the status of Raise afterwards. Before Raise, costs one atomic
+  // load.
   absl::Status Check() const;
 
   // Calls `raised` with the status when Raise is called, or at once if Raise was called before. `raised` runs
-  // on the thread of either call, must not block, and must not use the interruption or its watches. Null: it
-  // is never called. The interruption must outlive the watch.
+  // on the thread of either call, must not block, and must not use the interruption or its watches. If
+  // `interruption` is null, `raised` is never called. The interruption must outlive the watch.
   class Watch {
    public:
     Watch(Interruption* interruption, std::function<void(const absl::Status& status)> raised);

@@ -1,5 +1,5 @@
-// Locks with Clang's thread-safety annotations. They wrap the standard library's locks, which ThreadSanitizer
-// understands (the distribution's Abseil is not built for it, so its locks give false races).
+// Locks with Clang's thread-safety annotations. They wrap the standard library's locks, because
+// ThreadSanitizer reports false races for the locks of the distribution's Abseil.
 #ifndef TETHYS_RUNTIME_BASE_MUTEX_H_
 #define TETHYS_RUNTIME_BASE_MUTEX_H_
 

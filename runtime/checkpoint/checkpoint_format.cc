@@ -71,8 +71,8 @@ absl::StatusOr<proto::CheckpointManifest> DecodeManifest(const std::string& text
   parser.RecordErrorsTo(&error);
   proto::CheckpointManifest manifest;
   if (!parser.ParseFromString(body, &manifest)) {
-    // The checksum is right, so the text is as it was written. An unknown field may be necessary to use the
-    // numbers.
+    // The checksum is right, so the text is undamaged. It has a field that this version does not know, and
+    // without that field the tensors might be misread.
     return absl::FailedPreconditionError(absl::StrCat(
         path, " was written by a later version of tethys, which is needed to read it: ", error.text()));
   }

@@ -33,7 +33,7 @@ class CheckpointReader {
 
   const std::string& directory() const { return directory_; }
   const proto::CheckpointManifest& manifest() const { return manifest_; }
-  // The checkpoint's variables; initial values and fans are not kept in a checkpoint.
+  // The checkpoint's variables; initial values, fan_in and fan_out are not kept in a checkpoint.
   const VariableSet& variables() const { return variables_; }
 
   // The number of slots: slot 0 holds the parameters, and each of Open's slot_names has one slot.

@@ -8,8 +8,8 @@
 
 namespace tethys {
 
-// Sets those defaults of `data`, and of `tuning` for reading data, that depend on other fields. Adds mistakes
-// to `problems`.
+// Sets the defaults in `data` that depend on other fields, and the defaults in `tuning` that concern the
+// reading of data. Adds mistakes to `problems`.
 void ResolveData(proto::Job& job, Problems& problems);
 
 }  // namespace tethys

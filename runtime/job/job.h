@@ -13,7 +13,8 @@ namespace tethys {
 // Samples per update over all workers.
 int64_t GlobalBatch(const proto::Job& job);
 
-// Samples per batch in every worker's compiled model: the larger share of an uneven global batch.
+// Samples per batch in every worker's compiled model. If the workers' shares of the global batch differ, this
+// is the larger share.
 int64_t BatchPerWorkerRows(const proto::Job& job);
 
 // "sgd, momentum 0.9, weight_decay 0.0001": the kind and its fields, by their names in the job file, without

@@ -102,8 +102,8 @@ void AddPathsTo(absl::string_view name, const Descriptor& type, const std::strin
   }
 }
 
-// " (did you mean 'optimizer.learning_rate'?)" if a field has this name here or in other programs; otherwise
-// empty.
+// " (did you mean 'optimizer.learning_rate'?)" if a message below `type` has a field called `name`, or if
+// other programs call a field by this name. Otherwise empty.
 std::string ElsewhereText(const Descriptor& type, absl::string_view name) {
   constexpr size_t kMost = 3;
   std::vector<std::string> paths;

@@ -26,7 +26,7 @@ namespace tethys {
 //   optimizer.no_weight_decay=bias,scale                a whole list
 absl::StatusOr<proto::Job> LoadJob(const std::string& path, absl::Span<const std::string> overrides);
 
-// Like LoadJob, for the job file of a run directory: it may have fields by the names of an earlier version.
+// Like LoadJob, for the job file of a run directory: its fields may have the names of an earlier version.
 absl::StatusOr<proto::Job> LoadRunJob(const std::string& path, absl::Span<const std::string> overrides);
 
 // The job file of a run directory as it was written, with the names of this version: not checked, and without

@@ -23,7 +23,7 @@ using google::protobuf::Message;
 using google::protobuf::Reflection;
 using google::protobuf::TextFormat;
 
-// One file of a chain.
+// One file of a chain of bases.
 struct Layer {
   std::string path;
   std::string canonical;  // The canonical path, which is the same for all paths of one file.

@@ -28,9 +28,9 @@ std::string RenamedText(const google::protobuf::Descriptor& type, absl::string_v
 // The same for a path: "'resources.interval_seconds' is now 'tuning.resources.interval_seconds'".
 std::string RenamedText(absl::string_view path);
 
-// The text of a job with present names in place of former ones. Requires text as ResolvedText writes it, a
-// field, "NAME {" or "}" on each line; other text may keep former names. Lines keep their numbers: a renamed
-// field is replaced by an empty line and appended after the last line.
+// The text of a job with present names in place of former ones. Requires text as ResolvedText writes it, with
+// a field, "NAME {" or "}" on each line. Other text may keep former names. Lines keep their numbers: a
+// renamed field is replaced by an empty line and appended after the last line.
 std::string WithPresentNames(absl::string_view text);
 
 }  // namespace tethys

@@ -19,7 +19,8 @@ JobStrategy ParseStrategy(absl::string_view name) {
     if (!absl::ConsumePrefix(&rest, traits.name)) continue;
     if (rest.empty()) return {traits.family, absl::nullopt};
     int bound = 0;
-    // The name is compared as a whole, because numbers can be written in several ways.
+    // The whole name is compared below, because a number can be written in several ways: "ps_stale_03" is no
+    // name.
     if (traits.bound == nullptr || !absl::ConsumePrefix(&rest, "_") || !absl::SimpleAtoi(rest, &bound))
       continue;
     const JobStrategy strategy = {traits.family, bound};

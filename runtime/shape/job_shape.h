@@ -64,8 +64,8 @@ inline const ShapeTraits& TraitsOf(const proto::ParameterServer& servers) {
 std::string KindName(const ShapeTraits& traits);
 std::string ConsistencyName(const ShapeTraits& traits);
 
-// Returns the strategy with the bound that the job file gives, or 0 if the bound is absent, which does not
-// happen in a resolved job.
+// Returns the strategy with the bound that the job file gives, or with the bound 0 if the file gives none,
+// which does not happen in a resolved job.
 JobStrategy StrategyOf(const proto::Strategy& strategy);
 
 JobShape ShapeOf(const proto::Job& job);

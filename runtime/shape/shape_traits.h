@@ -63,8 +63,8 @@ struct ShapeTraits {
   Batches batches = Batches::kInStep;
   UpdateUnit update = UpdateUnit::kStep;
   WaitsFor waits_for = WaitsFor::kNone;
-  // Updates equal the updates of the local job, except for rounding, so the numbers of epochs until an
-  // accuracy is reached may be compared.
+  // True if updates equal the updates of the local job, except for rounding. The number of epochs until an
+  // accuracy is reached may then be compared with other such strategies.
   bool lock_step = false;
   // ---- words
   const char* name = "";    // Name in flags and files; see StrategyName.

@@ -18,7 +18,7 @@ constexpr int64_t kHugePage = 2 << 20;  // In bytes.
 std::shared_ptr<float> AllocatePages(int64_t bytes) {
   void* const memory = std::aligned_alloc(kHugePage, static_cast<size_t>(bytes));
   if (memory == nullptr) return nullptr;
-  // Linux may refuse, or lack huge pages: then the pages are small.
+  // Linux may refuse this request, or may have no huge pages. The memory then has small pages.
   madvise(memory, static_cast<size_t>(bytes / kHugePage * kHugePage), MADV_HUGEPAGE);
   return {static_cast<float*>(memory), [](float* data) { std::free(data); }};
 }
@@ -27,7 +27,7 @@ std::shared_ptr<float> AllocatePages(int64_t bytes) {
 // arena in it.
 class SharedPages {
  public:
-  // As AllocatePages, for less than kHugePage.
+  // Like AllocatePages, for less than kHugePage bytes.
   std::shared_ptr<float> Allocate(int64_t bytes) {
     MutexLock lock(mu_);
     std::shared_ptr<float> page = page_.lock();
@@ -45,13 +45,13 @@ class SharedPages {
  private:
   Mutex mu_;
   std::weak_ptr<float> page_ ABSL_GUARDED_BY(mu_);  // The page that the next arenas are cut out of.
-  int64_t used_ ABSL_GUARDED_BY(mu_) = 0;           // Bytes of the page.
+  int64_t used_ ABSL_GUARDED_BY(mu_) = 0;           // Bytes of page_ that arenas use.
 };
 
 std::shared_ptr<float> AllocateBytes(int64_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
-  // AddressSanitizer sees accesses behind the end of an allocation, not those behind the end of a part of
-  // one.
+  // AddressSanitizer detects accesses behind the end of an allocation, but not behind the end of a part of an
+  // allocation. So each arena gets an allocation of its own.
   return {static_cast<float*>(std::aligned_alloc(kAlignment * sizeof(float), static_cast<size_t>(bytes))),
           [](float* data) { std::free(data); }};
 #else

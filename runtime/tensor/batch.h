@@ -21,10 +21,9 @@ constexpr const char* ValueTypeText(ValueType type) {
 }
 
 // A view of a batch in memory that the view does not own. Rows beyond the last sample are padding: weight 0,
-// labels 0 and any input.
+// labels 0 and arbitrary inputs.
 struct HostBatch {
-  uint8_t* inputs =
-      nullptr;  // [rows, sample bytes]: values of the samples' type, in the byte order of the host.
+  uint8_t* inputs = nullptr;  // [rows, sample bytes]: values of the samples' type, in the host's byte order.
   int32_t* labels = nullptr;  // [rows, label elements]: classes, or the bits of float32 targets.
   float* weights = nullptr;   // [rows]: 1, or 0 for padding.
   int64_t rows = 0;

@@ -41,7 +41,7 @@ constexpr int64_t kFrameBytes = 104;
 constexpr uint64_t kMaxPayloadBytes = uint64_t{1} << 30;
 
 enum class FrameKind : uint8_t {
-  kChallenge = 1,  // For rings: nonce in `sequence`.
+  kChallenge = 1,  // For rings: the nonce is in `sequence`.
   kHandshake = 2,  // For rings: the payload is a serialized proto::Handshake.
   // For rings: the collectives of collectives/communicator.h, and messages between two ranks.
   kReduce = 3,
