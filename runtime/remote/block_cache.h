@@ -2,7 +2,7 @@
 // recently used blocks.
 //
 // Invariants:
-// 1. The blocks in the cache, with those being fetched, have at most `capacity` bytes together; a single
+// 1. The blocks in the cache and the blocks being fetched have together at most `capacity` bytes. A single
 // block may be larger.
 // 2. A block is fetched by one thread at a time; other threads that want the block wait for this fetch and
 // share its result.

@@ -3,10 +3,11 @@
 // Invariants:
 // 1. Secrets go only to URLs that begin with the prefix of the secrets: after a redirect, a server gets the
 // secrets for its own URL only.
-// 2. At most kMostRedirects redirects, only to http and https, never from https to http, never in a circle.
+// 2. The client follows at most kMostRedirects redirects, only to http and https, never from https to http,
+//    never in a circle.
 // 3. After failures that may pass (no connection, a broken connection, silence, 5xx, 408, 429), a request is
-// retried with growing pauses; after failures that will not pass (401, 403, 404, a bad certificate), it is
-// not.
+// retried with growing pauses; after failures that will not pass (401, 403, 404, a bad certificate), the
+// request is not retried.
 #ifndef TETHYS_RUNTIME_REMOTE_HTTP_CLIENT_H_
 #define TETHYS_RUNTIME_REMOTE_HTTP_CLIENT_H_
 

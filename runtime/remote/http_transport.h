@@ -14,8 +14,8 @@
 
 namespace tethys {
 
-// The names and secrets that a request sends to a server: those of basic authentication, a bearer token, or
-// those of an AWS signature. At most one of these three kinds is set.
+// The names and secrets that a request sends to a server: a user name and a password (basic authentication),
+// a bearer token, or the keys of an AWS signature. At most one of these three kinds is set.
 struct HttpCredentials {
   // If `region` is empty, user and password of basic authentication; otherwise, the name of the access key
   // and the secret key of an AWS signature.
@@ -54,14 +54,14 @@ struct HttpAnswer {
 // Deadlines of an exchange.
 struct HttpDeadlines {
   Nanoseconds connect = 10 * kSecond;
-  Nanoseconds quiet = 30 * kSecond;  // The longest time in which no byte arrives; whole seconds.
+  Nanoseconds quiet = 30 * kSecond;  // The longest time without a byte; must be whole seconds.
   Nanoseconds whole = 300 * kSecond;
 };
 
 // Thread-safe.
 class HttpTransport {
  public:
-  // Limit on the kept part of the body of an unsuccessful answer, which only explains the error.
+  // How many bytes of the body of an unsuccessful answer are kept. They only serve to explain the error.
   static constexpr int64_t kMostErrorBytes = 1 << 16;
 
   virtual ~HttpTransport() = default;

@@ -8,7 +8,7 @@
 // blocks ahead; the faster of the two gives the highest rate, since disturbances only make a train slower.
 // Each further train fetches half as many blocks ahead (2, 1), as long as the rate is kept. The last number
 // that kept the rate is used for the next kSettled blocks. Then the search begins again, since networks and
-// readers change. One block is always fetched ahead, so that a reader who computes does not wait for all of a
+// readers change. One block is always fetched ahead, so that a reader who computes does not wait for a whole
 // fetch.
 #ifndef TETHYS_RUNTIME_REMOTE_READ_AHEAD_H_
 #define TETHYS_RUNTIME_REMOTE_READ_AHEAD_H_
@@ -30,8 +30,7 @@ class ReadAhead {
   static constexpr int64_t kSettled = 1024;  // Blocks between two searches.
   // A rate of at least this share of the highest rate counts as kept.
   static constexpr double kKept = 0.95;
-  static constexpr Nanoseconds kPause =
-      1 * kSecond;  // After a longer pause between two blocks, the train begins anew.
+  static constexpr Nanoseconds kPause = 1 * kSecond;  // A longer pause between two blocks restarts the train.
 
   explicit ReadAhead(int64_t most) : most_(most), blocks_(most), kept_(most) {}
 
@@ -50,8 +49,8 @@ class ReadAhead {
   int64_t kept_ ABSL_GUARDED_BY(mu_);         // The fewest blocks ahead that kept the rate.
   double rate_ ABSL_GUARDED_BY(mu_) = 0;      // The highest rate of this search, in blocks per nanosecond.
   int64_t settled_ ABSL_GUARDED_BY(mu_) = 0;  // Blocks until the next search; 0: a search is going on.
-  // The number of next blocks that are not timed, because they may have been fetched under an earlier number
-  // of blocks ahead.
+  // How many of the next blocks are not timed, because they may have been fetched while another number of
+  // blocks was fetched ahead.
   int64_t unlike_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t count_ ABSL_GUARDED_BY(mu_) = 0;  // Blocks of the present train so far.
   Nanoseconds begin_ ABSL_GUARDED_BY(mu_) = 0;

@@ -175,7 +175,8 @@ class CachedFile final : public RemoteFile, public std::enable_shared_from_this<
         object_(std::move(object)),
         number_(shared_->NumberOf(*object_)),
         block_bytes_(shared_->options.block_bytes * object_->blocks_a_request()),
-        // This limit keeps the cache from dropping a block that was fetched ahead before the block is read.
+        // At most half of the cache is fetched ahead, so that the cache does not drop these blocks before
+        // they are read.
         most_ahead_(std::min<int64_t>(shared_->options.blocks_ahead,
                                       shared_->options.cache_bytes / 2 / block_bytes_)),
         server_(shared_->AheadOf(url, most_ahead_)) {}

@@ -23,7 +23,8 @@ class RemoteObject {
   // Distinguishes this content of the file from others: an ETag, a time of modification, or nothing.
   const std::string& version() const { return version_; }
 
-  // How many blocks of the usual size one request should fetch: more than 1 if a request is costly.
+  // How many blocks of RemoteOptions::block_bytes bytes one request should fetch: more than 1 if a request is
+  // costly.
   virtual int64_t blocks_a_request() const { return 1; }
 
   // The `size` bytes from `offset` on, which must lie within the file. `spare` is an empty string whose

@@ -20,7 +20,7 @@ inline constexpr int64_t kMostSecretBytes = 1 << 20;
 absl::StatusOr<proto::RemoteSecrets> ParseRemoteSecrets(const std::string& text, const std::string& path);
 
 // Reads the file of secrets and the certificates that it names. PermissionDenied: users other than the file's
-// owner can access it, or it belongs to another user.
+// owner can access it, or the file belongs to another user.
 absl::StatusOr<proto::RemoteSecrets> ReadRemoteSecrets(const std::string& path);
 
 // The file ~/.config/tethys/secrets of the user who runs this process. The home directory is taken from the

@@ -16,7 +16,7 @@
 namespace tethys {
 namespace {
 
-// Limit on an answer, which has at most 1,000 keys of 1,024 bytes.
+// Limit on an answer, in bytes. An answer has at most 1,000 keys of 1,024 bytes.
 constexpr int64_t kMostPageBytes = int64_t{1} << 24;
 constexpr int kMostPages = 1000;
 // The header with the hash of an empty body. S3 requires this header in every signed request.

@@ -70,8 +70,8 @@ class NameNodes {
         credentials_(WebCredentials(place_)),
         user_(place_.webhdfs_user().empty() ? ProcessUser() : place_.webhdfs_user()) {}
 
-  // The answer of the active NameNode to an operation; it may be a redirect or a refusal. Sends the operation
-  // to one NameNode after the other, and after a pause to all of them again, for at most
+  // The answer of the active NameNode to an operation. The answer may be a redirect or a refusal. Sends the
+  // operation to one NameNode after the other, and after a pause to all of them again, for at most
   // HttpPatience::namenodes.
   absl::StatusOr<HttpReply> Ask(const std::string& name, absl::string_view path, absl::string_view operation,
                                 int64_t most_bytes) const {
@@ -219,7 +219,8 @@ class WebhdfsObject final : public RemoteObject {
          .ca_certificates = place.has_ca_certificates() ? nullptr : &nodes_->ca_certificates()});
   }
 
-  // The DataNode may be unable to read the block; another DataNode may have it.
+  // The error for a refusal by a DataNode. Unavailable if this DataNode cannot read the block, because
+  // another DataNode may have the block.
   absl::Status DatanodeRefusal(const HttpReply& reply) const {
     const absl::Status refusal = Refusal(reply, name());
     const bool missing = absl::StrContains(reply.answer.body, "BlockMissingException") ||

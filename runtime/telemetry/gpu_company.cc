@@ -9,7 +9,7 @@ namespace tethys {
 namespace {
 
 // The processes in `after` that are not in `before`: this process alone, unless another process appeared
-// meanwhile.
+// between the two lists.
 std::set<uint32_t> Newcomers(const std::vector<uint32_t>& before, const std::vector<uint32_t>& after) {
   std::set<uint32_t> newcomers(after.begin(), after.end());
   for (const uint32_t process : before) newcomers.erase(process);

@@ -47,7 +47,7 @@ class GradientNoise {
   };
   struct Epoch {
     int64_t steps = 0;
-    double variance = 0;  // Sums over the measured steps.
+    double variance = 0;  // Sum over the measured steps, like gradient_square.
     double gradient_square = 0;
   };
 

@@ -252,8 +252,8 @@ class LoadedNvmlGpu final : public NvmlGpu {
   bool told_ = false;
 };
 
-// A GPU object that is bound to no GPU yet, with its own opened library. (The system loads and initialises
-// the library once for all.)
+// Opens the library for a GPU object that is bound to no GPU yet. (Each object opens the library; the system
+// loads and initialises it only once.)
 absl::StatusOr<std::unique_ptr<LoadedNvmlGpu>> Load(const std::string& library) {
   Library handle(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (handle == nullptr) return absl::NotFoundError(absl::StrCat("cannot open ", library, ": ", dlerror()));

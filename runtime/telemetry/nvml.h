@@ -48,7 +48,7 @@ class NvmlGpu {
   // A value that cannot be read is absent; the first failure is logged.
   virtual GpuReading Read() = 0;
 
-  // The processes that have a context on the GPU, this one included. Absent: not known.
+  // The processes that have a context on the GPU, this process included. Absent: not known.
   virtual absl::optional<std::vector<uint32_t>> Processes() = 0;
   // The newest share of each process that the driver sampled within the last second. Absent: the driver
   // reports no shares.

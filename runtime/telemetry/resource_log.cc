@@ -21,8 +21,8 @@ std::string Cell(std::string text) {
 
 constexpr size_t kMostBootIdBytes = 64;  // The longest accepted boot id; a boot id is a UUID.
 
-// Limits that keep sums over samples from overflowing: an interval of 13 days, and 36 years after the
-// machine's start.
+// Limits that keep sums over samples from overflowing. An interval has at most 13 days, and a sample is taken
+// at most 36 years after the machine's start.
 constexpr Nanoseconds kMostInterval = int64_t{1} << 50;
 constexpr Nanoseconds kLatest = int64_t{1} << 60;
 constexpr int kMostCores = 1 << 20;

@@ -86,7 +86,7 @@ class ResourceLog {
 
   const std::unique_ptr<CsvFile> csv_;
   const Nanoseconds begin_;
-  // For each host and process; the process "" is the machine itself.
+  // Keyed by host and process; the process "" is the machine itself.
   std::map<std::pair<std::string, std::string>, Use> use_;
   std::map<std::string, Latest> machines_;
   Use cluster_;

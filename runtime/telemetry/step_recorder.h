@@ -1,6 +1,6 @@
 // Records every training step of one rank at a cost below 1 % of a 500 us step: the training thread writes
-// fixed-size records into a ring allocated at construction, another thread drains them into messages for the
-// chief.
+// fixed-size records into a ring that is allocated at construction, and another thread drains the ring into
+// messages for the chief.
 //
 //   recorder.BeginStep({.step = 7, .epoch = 0, .sample_begin = 896, .samples = 128});
 //   batch = loader.Next();                   recorder.Mark(Phase::kData);

@@ -1,4 +1,4 @@
-// Iteration times, defined as in a comparison of cloud GPU instances by iteration time (study 2):
+// Iteration times, defined as in a comparison of cloud GPU instances by iteration time:
 //
 //   TMiAvg = mean time of all iterations of the run except the very first
 //   beta   = (time of the first iteration + validation time) / (time of all other iterations)
