@@ -36,7 +36,7 @@ class Augmentation {
   const int64_t height_, width_, channels_;
   const bool label_maps_;
   const int32_t ignored_label_;  // The label that padding gets in label maps.
-  std::vector<float> mean_;      // [channels]; integers for bytes.
+  std::vector<float> mean_;      // [channels]; whole numbers if samples are bytes.
 };
 
 }  // namespace tethys

@@ -19,16 +19,16 @@ class ByteSource {
   virtual ~ByteSource() = default;
   virtual const std::string& name() const = 0;  // The path or URL, for errors.
   virtual int64_t size() const = 0;
-  // A text that changes when the file changes, as far as this can be seen without reading it; used in keys of
-  // caches of this host. It contains the size, the times of modification and of the last change (ctime), and
-  // the inode number. A copy, a link, or a change of permissions makes another version, although the content
-  // is the same. Empty: not known.
+  // A text that changes when the file changes, as far as this can be seen without reading the file. It is
+  // used in keys of caches of this host. It contains the size, the times of modification and of the last
+  // change (ctime), and the inode number. A copy, a link, or a change of permissions makes another version,
+  // although the content is the same. Empty: not known.
   virtual std::string version() const { return ""; }
-  // Fills `out` with the bytes from `offset` on. Requires that they lie within the size. Blocks. DataLoss:
-  // the file has become shorter since it was opened or, on another machine, has changed.
+  // Fills `out` with the bytes from `offset` on. These bytes must lie within the file. Blocks. DataLoss: the
+  // file has become shorter since it was opened or, on another machine, has changed.
   virtual absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> out) const = 0;
-  // Removes a damaged file if it is a copy in the host's cache, so that the next start makes it anew. Returns
-  // false if the file is no copy.
+  // Removes a damaged file if it is a copy in the host's cache, so that the next start makes the copy anew.
+  // Returns false if the file is no copy.
   virtual bool RemoveCopy() const { return false; }
 };
 
@@ -54,8 +54,8 @@ struct LocalFileState {
 };
 absl::StatusOr<LocalFileState> StateOfLocalFile(const std::string& path);
 
-// The version of the file. Only a file on another machine is opened for it. NotFound: no such file.
-// FailedPrecondition: the file's server does not say when it changes.
+// The version of the file. Opens the file only if it is on another machine. NotFound: no such file.
+// FailedPrecondition: the file's server does not say when the file changes.
 absl::StatusOr<std::string> FileVersion(const std::string& path);
 
 // The paths that `patterns` name, in the order of the patterns; the matches of one pattern (glob(7)) are

@@ -24,11 +24,12 @@ class ByteStream {
   ByteStream& operator=(const ByteStream&) = delete;
 
   // Returns the number of bytes read: fewer than `size` only at the end. The checksum of a gzip stream is
-  // verified when its end is read. DataLoss: the stream is damaged. Other errors are those of the file.
+  // verified when the end of the stream is read. DataLoss: the stream is damaged. Other errors are those of
+  // the file.
   absl::StatusOr<int64_t> Read(uint8_t* out, int64_t size);
 
   bool gzipped() const { return gzipped_; }
-  // True if the file ended within a gzip stream, whose rest is missing.
+  // True if the file ended in the middle of a gzip stream.
   bool cut() const { return cut_; }
   // The size of the file itself, not of its unpacked content.
   int64_t file_bytes() const { return file_->size(); }

@@ -42,7 +42,7 @@ bool IsBelow(absl::string_view path, absl::string_view folder) {
   return absl::ConsumePrefix(&path, folder) && absl::StartsWith(path, "/");
 }
 
-// The path of the archive that contains a member.
+// Removes the name of an archive's member: "mnist.npz" for "mnist.npz#x_train".
 std::string WithoutMember(const std::string& path) {
   const absl::optional<ChiefPath> named = ChiefPathOf("chief://" + path, false);
   return named->path;

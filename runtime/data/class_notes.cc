@@ -70,7 +70,7 @@ bool SortedByClass(const std::vector<int32_t>& labels, const Counts& counts) {
   return expected >= 10 && static_cast<double>(changes) < 0.25 * expected;
 }
 
-// The fields by which a job selects a part of its files.
+// Says by which fields a job selects a part of its files.
 std::string PartsText(const proto::Data& data) {
   std::vector<std::string> fields;
   if (data.validation_samples() > 0)

@@ -42,22 +42,23 @@ int64_t CountCsvFields(absl::string_view line, char delimiter);
 // infinite or 0.
 bool ParseCsvFloat(absl::string_view field, float* value);
 
-// Parses the whole field as an integer, which may be written as "3" or "3.00e+00"; returns false if it is
-// none.
+// Parses the whole field as an integer, which may be written as "3" or "3.00e+00"; returns false if the field
+// is no integer.
 bool ParseCsvInteger(absl::string_view field, int64_t* value);
 
 // The kind of a field that is no plain number.
 enum class CsvFieldKind {
   kEmpty,
   kMissing,  // A mark of a missing value: NA, null, ?.
-  // A number with a mistake, or in the notation of another country: 2O, 1,5, 1;2;0, a typographic minus.
+  // A number with a mistake, or in the notation of another country: "2O", "1,5", "1;2;0", a typographic
+  // minus.
   kNearNumber,
   kName,  // Anything else.
 };
 CsvFieldKind KindOfField(absl::string_view field);
 
-// Why a field is refused, and the remedy: "is no number with a point: write its decimal comma as a point".
-// Requires that ParseCsvFloat refuses the field. `delimiter` is the delimiter of the file.
+// Why a field is refused, and the remedy: "is no number: its decimal comma must be a point". Requires that
+// ParseCsvFloat refuses the field. `delimiter` is the delimiter of the file.
 std::string FaultOfField(absl::string_view field, char delimiter);
 
 }  // namespace tethys

@@ -14,8 +14,8 @@
 namespace tethys {
 
 // True if the first line of a file is a header: it has at least one name, no number and nothing that was
-// meant as a number. It may also have the numbers 0, 1, 2, ... in this order, at least two, as pandas writes
-// columns without names.
+// meant as a number. One exception: the numbers 0, 1, 2, ..., in this order and at least two of them, are
+// allowed beside the names, because pandas writes them for columns without names.
 bool IsCsvHeader(absl::string_view line, char delimiter);
 
 // True for "sep=;", which spreadsheets write and read before the header.

@@ -255,7 +255,7 @@ absl::StatusOr<Files::Opened> OpenOne(const proto::Csv& csv, const std::string& 
     reading.columns = CountCsvFields(line, reading.delimiter);
     TETHYS_RETURN_IF_ERROR(ResolveColumns(csv, name, line, reading));
   }
-  // The first sample is parsed, because a mistake of a whole file is then found before a job starts.
+  // Parses the first sample, so that a mistake that all samples share is found before a job starts.
   std::vector<uint8_t> values(reading.spec.bytes());
   std::vector<int32_t> labels(reading.spec.labels.elements());
   const absl::Status parsed = ParseLine(

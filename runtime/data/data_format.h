@@ -23,8 +23,8 @@ enum class DataPart { kTrain, kTest };
 struct DataHeader {
   int64_t samples = 0;
   SampleSpec spec;
-  // The samples of each of the part's files, in their order. Empty: the format does not spread samples over
-  // files that workers could share out.
+  // The number of samples of each of the part's files, in the order of the files. Empty: the format does not
+  // spread samples over files that workers could share out.
   std::vector<int64_t> file_samples = {};
   // Where the values and the labels lie (a file, an array of an archive or a folder), for errors; both may
   // lie in one file.
@@ -39,7 +39,7 @@ struct DataHeader {
 
 struct DataFormat {
   proto::Data::SourceCase kind = proto::Data::SOURCE_NOT_SET;
-  // True if the job has this part. It always has kTrain.
+  // True if the job has this part. Every job has kTrain.
   bool (*has)(const proto::Data& data, DataPart part) = nullptr;
   // The paths of a part's files or, for folders with very many files, of some files in every folder. A host
   // that has these files is taken to have the part. NotFound: no file matches a pattern, or no such folder.
@@ -52,19 +52,19 @@ struct DataFormat {
   absl::StatusOr<std::vector<std::string>> (*class_names)(const proto::Data& data) = nullptr;
   // The bytes that a reader holds in memory for each sample; many formats leave samples in their files.
   int64_t (*bytes_held)(const proto::Data& data, const SampleSpec& spec) = nullptr;
-  // True if a part must be unpacked or parsed before it can be read, so that one process of a host does it
-  // for all (kept_samples.h). Null: samples are read directly from their files, or decoded one by one.
+  // True if a part must be unpacked or parsed before it can be read. One process of a host then does this for
+  // all processes (kept_samples.h). Null: samples are read directly from their files, or decoded one by one.
   bool (*unpacks)(const proto::Data& data, DataPart part) = nullptr;
   // Checks the labels of a part that must be unpacked, without reading the values. Checks nothing if there
   // are more than kMostLabelsChecked bytes of labels. Null: labels cannot be checked without the values.
   absl::Status (*check_labels)(const proto::Data& data, DataPart part, const LabelRules& rules) = nullptr;
-  // Reads the facts about a part, for which it reads little of the files. Errors name file and remedy.
-  // Requires that the job has the part.
+  // Reads the facts about a part, but little of its files. Errors name file and remedy. Requires that the job
+  // has the part.
   absl::StatusOr<DataHeader> (*read_header)(const proto::Data& data, DataPart part,
                                             const LabelRules& rules) = nullptr;
   // Opens the part; has the errors of read_header, too. InvalidArgument: a label that `rules` do not accept,
-  // or a target that is not finite. A format that holds its samples in memory checks this here, other formats
-  // when samples are read.
+  // or a target that is not finite. A format that holds its samples in memory checks this here. Other formats
+  // check it when samples are read.
   absl::StatusOr<std::shared_ptr<const SampleSource>> (*open)(const proto::Data& data, DataPart part,
                                                               const LabelRules& rules) = nullptr;
 };

@@ -17,7 +17,7 @@
 namespace tethys {
 namespace {
 
-// The most channels or features with their own mean; the limit of the devices.
+// The most channels or features that can have a mean of their own. The devices set these limits.
 constexpr int64_t kMostChannels = 16, kMostFeatures = 1 << 16;
 
 bool HasTest(const proto::Data& data) { return FormatOf(data).has(data, DataPart::kTest); }

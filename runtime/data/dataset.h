@@ -70,19 +70,18 @@ struct DatasetSizes {
   std::vector<std::string> notes;
 };
 
-// Reads only the headers of the files, which is cheap, and checks them: as many images as labels, splits that
-// fit, test samples and labels of the same shape as those for training. The job's loss determines whether
-// labels are targets. InvalidArgument names the files. Has the errors of CheckAugmentation, too.
+// Reads only the headers of the files, which is cheap, and checks them: there are as many images as labels,
+// the splits fit, and test data have the shapes of training data. The job's loss determines whether labels
+// are targets. InvalidArgument names the files. Has the errors of CheckAugmentation, too.
 absl::StatusOr<DatasetSizes> ReadDatasetSizes(const proto::Job& job);
 
 struct Datasets {
   std::shared_ptr<const Dataset> train;
-  std::shared_ptr<const Dataset>
-      validation;                       // Null without a validation split. Shares a source with `train`.
-  std::shared_ptr<const Dataset> test;  // Null without test data.
-  std::vector<int64_t> file_samples;    // As in DatasetSizes.
-  // The name of the training samples in the host's cache, for values computed from them; empty: nothing is
-  // kept.
+  std::shared_ptr<const Dataset> validation;  // Null without a validation split. Has the source of `train`.
+  std::shared_ptr<const Dataset> test;        // Null without test data.
+  std::vector<int64_t> file_samples;          // As in DatasetSizes.
+  // The key of values in the host's cache that were computed from the training samples. Empty: no such values
+  // are kept.
   std::string train_key;
 };
 
@@ -99,7 +98,7 @@ absl::Status CheckLabelFiles(const proto::Job& job);
 // errors of ComputeScaling (input_scaling.h).
 absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Dataset& train);
 // As ResolveScaling above, but computed once per host: the first process stores the result in the host's
-// cache, where others find it.
+// cache, where other processes find it.
 absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Datasets& datasets);
 
 // As ResolveScaling, but never reads a sample. nullopt: the scaling must be computed, and no process of this

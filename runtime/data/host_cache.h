@@ -74,14 +74,14 @@ class HostCache {
 
   // Writes the entry to `path`, which does not exist, and calls `progressed` repeatedly.
   using Make = absl::FunctionRef<absl::Status(const std::string& path, absl::FunctionRef<void()> progressed)>;
-  // Returns true if an existing entry is usable. A damaged entry is not, and is made anew.
+  // Returns true if an existing entry is usable. A damaged entry is not usable and is made anew.
   using Accept = absl::FunctionRef<bool(const std::string& path)>;
   // Returns the path of the entry, which `make` writes unless it exists. Has the errors of `make`, after
   // which no entry is kept, and the errors of Lock.
   absl::StatusOr<std::string> Entry(const std::string& name, Accept accept, Make make) const;
 
-  // Waits until no other process holds the lock of `name`. DeadlineExceeded names a process that has held the
-  // lock for kPatience without showing progress.
+  // Takes the lock of `name`; waits while another process holds the lock. DeadlineExceeded names a process
+  // that has held the lock for kPatience without showing progress.
   absl::StatusOr<CacheLock> Lock(const std::string& name) const;
   // As Lock, but stops waiting once `there` returns true, and then returns nullopt.
   absl::StatusOr<absl::optional<CacheLock>> LockUnless(const std::string& name,

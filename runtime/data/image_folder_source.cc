@@ -27,8 +27,8 @@ absl::StatusOr<std::vector<std::string>> ClassNames(const proto::Data& data) {
   return FolderNamesIn(data.image_folder().train());
 }
 
-// The memory of a picture's name, 72 bytes in string and vector if the name has 24 bytes, and of the
-// picture's position in a pack.
+// The memory for each picture: 72 bytes for a Picture whose name has 24 bytes, and the picture's position in
+// a pack.
 int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return 72 + sizeof(int64_t); }
 
 struct Picture {

@@ -13,7 +13,7 @@ namespace tethys {
 // header again, so asking turbojpeg for the shape first would take 8 % of the time of a picture of 32 pixels.
 bool IsPlainJpegOf(absl::Span<const uint8_t> bytes, int64_t height, int64_t width);
 
-// The header of the first frame. All are 0 if `bytes`, the beginning of a file, do not contain it.
+// The header of the first frame. All numbers are 0 if `bytes`, the beginning of a file, do not contain it.
 struct JpegFrame {
   int64_t height = 0, width = 0;
   int components = 0;  // The number of colours; 1 for grey.

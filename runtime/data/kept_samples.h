@@ -1,7 +1,7 @@
 // Decides which samples of a job are kept in the host's cache, and opens them from there or from their files.
 // Samples that must be unpacked or parsed are kept even if the job does not ask for a cache: then one process
 // of a host unpacks or parses them for all processes, and for the next run. If the cache cannot be used, or
-// has too little space, such samples are read without it.
+// has too little space, such samples are read without the cache.
 #ifndef TETHYS_RUNTIME_DATA_KEPT_SAMPLES_H_
 #define TETHYS_RUNTIME_DATA_KEPT_SAMPLES_H_
 
@@ -16,8 +16,8 @@
 
 namespace tethys {
 
-// The samples of a part that the job uses: the first, for training or the test, and the last, for the
-// validation.
+// How many samples of a part the job uses. The first samples are for training or the test, the last samples
+// for the validation.
 struct UsedSamples {
   int64_t first = 0, last = 0;
 };

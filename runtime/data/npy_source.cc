@@ -139,7 +139,7 @@ template <typename Value>
 int64_t ValueAt(const uint8_t* bytes) {
   Value value;
   std::memcpy(&value, bytes, sizeof(value));
-  // A value that does not fit becomes a number that no job accepts.
+  // A uint64 value that does not fit into int64 becomes a number that no job accepts.
   if (std::is_unsigned_v<Value> && sizeof(value) == 8 && static_cast<int64_t>(value) < 0) return INT64_MAX;
   return static_cast<int64_t>(value);
 }

@@ -32,7 +32,7 @@ class Deadline {
 
 // The pictures that a pack contains.
 struct Content {
-  std::vector<int64_t> ends = {0};  // The end of each picture in the file, after a 0.
+  std::vector<int64_t> ends = {0};  // A 0, then the end of each picture in the file, in bytes.
   std::string key;
 
   size_t count() const { return ends.size() - 1; }
@@ -61,7 +61,8 @@ bool ReadSums(int fd, const Content& content, std::vector<uint32_t>& sums) {
   return SumOf(sums) == own;
 }
 
-// Writes the pictures one after another. `damage` is set to an error of a picture's file, not of the cache.
+// Writes the pictures one after another. Sets `damage` if the error is an error of a picture's file, not of
+// the cache.
 absl::Status Pack(const Content& content, PathOf path_of, const Deadline& deadline, const std::string& path,
                   absl::FunctionRef<void()> progressed, absl::Status& damage) {
   const FileDescriptor out(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));

@@ -34,7 +34,7 @@ class PackedPictures {
   // Packs `count` pictures, unless the cache holds a pack of the present files: a file with another size or
   // time of change makes another pack. `cache_dir` as in HostCache::Open. Returns null if the pictures are
   // not small, or if the cache cannot be used or is full; then each picture is read from its own file. Has
-  // the errors of StateOfLocalFile and ReadPictureFile; DataLoss: a file changed meanwhile.
+  // the errors of StateOfLocalFile and ReadPictureFile; DataLoss: a file changed while it was packed.
   static absl::StatusOr<std::shared_ptr<const PackedPictures>> Open(
       const std::string& cache_dir, int64_t count, absl::FunctionRef<std::string(int64_t)> path_of,
       Nanoseconds patience = kPatience);
@@ -50,7 +50,7 @@ class PackedPictures {
 
   const FileDescriptor file_;
   const std::string path_;
-  const std::vector<int64_t> ends_;   // The end of each picture in the file, after a 0.
+  const std::vector<int64_t> ends_;   // A 0, then the end of each picture in the file, in bytes.
   const std::vector<uint32_t> sums_;  // The checksum of each picture.
 };
 

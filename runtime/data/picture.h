@@ -35,9 +35,9 @@ PictureKind KindOfPicture(absl::Span<const uint8_t> begin);
 
 // Decodes a picture into `shape`: [height, width, channels], channels 1 or 3. Grey and colour are converted
 // to each other, 16 bits a channel are cut to 8, transparency is ignored. A picture of another size is
-// resized if `resize` is set, by linear interpolation between the centres of pixels; otherwise it is
-// InvalidArgument. A faulty JPEG is no error if TensorFlow and Pillow decode it despite its faults, such as
-// superfluous bytes. A file that was cut off is an error. Has the errors of ReadPictureShape. Writes the
+// resized if `resize` is set, by linear interpolation between the centres of pixels; otherwise another size
+// is InvalidArgument. A faulty JPEG is no error if TensorFlow and Pillow decode it despite its faults, such
+// as superfluous bytes. A file that was cut off is an error. Has the errors of ReadPictureShape. Writes the
 // elements of `shape` to `values`.
 absl::Status DecodePicture(absl::Span<const uint8_t> bytes, PictureName name, const Shape& shape, bool resize,
                            uint8_t* values);

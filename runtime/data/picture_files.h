@@ -1,5 +1,4 @@
-// Pictures in files of their own: which files of a folder they are, and their bytes. Blocks on the disk; any
-// thread.
+// Finds the picture files in folders, and reads them. Blocks on the disk; any thread.
 #ifndef TETHYS_RUNTIME_DATA_PICTURE_FILES_H_
 #define TETHYS_RUNTIME_DATA_PICTURE_FILES_H_
 
@@ -16,7 +15,7 @@ namespace tethys {
 // The names in a folder, sorted. Left out are hidden names, and names that systems add on their own:
 // __MACOSX, @eaDir, Thumbs.db.
 struct NamesInFolder {
-  std::vector<std::string> pictures;  // Files with the ending .png, .jpg or .jpeg, in any case.
+  std::vector<std::string> pictures;  // Files called *.png, *.jpg or *.jpeg, in upper or lower case.
   std::vector<std::string> folders;
   std::vector<std::string> others;
 };
@@ -29,7 +28,7 @@ absl::StatusOr<std::vector<std::string>> PictureNamesIn(const std::string& folde
 // becomes the number of other files.
 absl::StatusOr<std::vector<std::string>> PicturesUnder(const std::string& folder, int64_t& others);
 
-// "1.webp, 2.webp, ..." of names or paths.
+// The first of some names or paths, for messages: "1.webp, 2.webp, ...".
 std::string FirstNames(const std::vector<std::string>& names);
 
 // The first bytes of a file, by default as many as KindOfPicture usually needs. Valid until the next call on

@@ -1,5 +1,6 @@
-// Shows progress (CacheLock::ShowProgress) while code runs that reports none itself, such as opening a large
-// file that is unpacked; at most for kMost, so that no process waits forever for one that hangs.
+// Shows progress (CacheLock::ShowProgress) while code runs that reports no progress itself, such as the
+// opening of a large file that has to be unpacked. Stops after kMost, so that other processes do not wait
+// forever for a process that hangs.
 #ifndef TETHYS_RUNTIME_DATA_PROGRESS_TICKER_H_
 #define TETHYS_RUNTIME_DATA_PROGRESS_TICKER_H_
 

@@ -41,7 +41,7 @@ constexpr int kSeals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 // processor wait for each sample, and takes three times as long as copying it.
 class CachedSource final : public SampleSource {
  public:
-  // `path`: the path of the file; empty: the memory has none.
+  // `path`: the path of the file; empty for a cache in memory.
   CachedSource(FileDescriptor file, std::string name, std::string path, const SampleCacheContent& content,
                const LabelRules& rules)
       : SampleSource(content.spec, content.samples),
@@ -89,7 +89,7 @@ class CachedSource final : public SampleSource {
   }
 
  private:
-  // Larger records, in bytes, are not mapped.
+  // Records of more bytes are not mapped.
   static constexpr int64_t kMostMapped = 16 << 10;
   // The pages of files of at most this many bytes are entered into the page tables at the start instead of in
   // the first epoch, because a job reads all of a small file.
@@ -336,8 +336,8 @@ std::vector<Owner> LivingOwners(const std::string& note) {
   return owners;
 }
 
-// Opens the memory of the first owner whose memory has this content. The descriptor is not valid if there is
-// none.
+// Opens the memory of the first owner whose memory has this content. The descriptor is not valid if no owner
+// has such memory.
 FileDescriptor FindMemory(const std::vector<Owner>& owners, const SampleCacheContent& content) {
   for (const Owner& owner : owners) {
     FileDescriptor memory = OpenMemoryOf(owner);

@@ -1,7 +1,7 @@
 // Decoded samples of one part of the data, kept once per host for all its ranks (data.cache): in a file of
 // the host's cache, or in memory that has no name in the file system (memfd) and that other ranks open
 // through the rank that made it. Formats do not depend on the cache; kept_samples.cc copies the sources that
-// they open into it.
+// the formats open into the cache.
 #ifndef TETHYS_RUNTIME_DATA_SAMPLE_CACHE_H_
 #define TETHYS_RUNTIME_DATA_SAMPLE_CACHE_H_
 

@@ -34,8 +34,8 @@ absl::Status Damaged(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("the cache of samples is damaged: ", what));
 }
 
-// Reads kMaxAxes axes, of which the first `count` are the shape. The product of these times `scale` is
-// bounded.
+// Reads kMaxAxes axes and returns the first `count`, which are the shape. Refuses a shape whose number of
+// elements, times `scale`, is above kMaxCount.
 absl::StatusOr<Shape> TakeAxes(const uint8_t*& at, uint32_t count, int64_t scale) {
   Shape shape;
   int64_t product = scale;

@@ -59,7 +59,7 @@ class SampleQueues {
  private:
   // A run of samples of one file within a queue.
   struct Part {
-    int64_t begin = 0;  // The position in the queue.
+    int64_t begin = 0;  // The position of the first of these samples in the queue.
     int64_t first = 0;  // The number of the first of these samples.
   };
   void AddFiles(const std::vector<int64_t>& file_samples);
@@ -69,8 +69,9 @@ class SampleQueues {
   const RankSplit split_;
   std::vector<int64_t> sizes_;
   std::vector<std::vector<Part>> parts_;  // For each queue, its parts, with kFile.
-  // For each queue, and in a last element for all queues: the number of entries left over in the queues
-  // before it, and the number of entries that the queues before it lack. Empty if all ranks share one queue.
+  // For each queue, the number of entries left over in the queues before this queue, and the number of
+  // entries that the queues before it lack. A last element has the totals of all queues. Empty if all ranks
+  // share one queue.
   std::vector<int64_t> surplus_begin_, lack_begin_;
 };
 

@@ -42,7 +42,7 @@ class SampleSource {
 
   // Writes the values of sample `index`, spec().bytes() bytes at an address that is aligned for their type,
   // and its spec().labels.elements() labels: classes, or the bits of float32 targets. `values` or `labels`
-  // may be null if it is not wanted. Requires 0 <= index < size(). Blocks on reads of files, if the source
+  // may be null if they are not wanted. Requires 0 <= index < size(). Blocks on reads of files, if the source
   // does not hold its samples in memory. DataLoss or InvalidArgument names file and sample; a float that is
   // not finite is InvalidArgument.
   virtual absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const = 0;

@@ -19,7 +19,7 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kHead = 12, kTail = 4;           // The bytes before and after a payload.
-constexpr int64_t kMaxPayload = int64_t{1} << 30;  // Protobuf limits a message to 2 GiB.
+constexpr int64_t kMaxPayload = int64_t{1} << 30;  // The most bytes of a payload. Protobuf allows 2 GiB.
 constexpr uint64_t kMagic = 0x31786564'6e497954u;  // The bytes "TyIndex1".
 constexpr uint32_t kVersion = 1;
 constexpr size_t kKeyLength = 32;
@@ -46,7 +46,7 @@ class ForwardReader {
  public:
   explicit ForwardReader(const ByteSource& file) : file_(file) {}
 
-  // The bytes at `offset`, valid until the next call. Requires that they lie in the file.
+  // The bytes at `offset`, valid until the next call. These bytes must lie in the file.
   absl::StatusOr<const uint8_t*> At(int64_t offset, int64_t size) {
     if (offset < begin_ || offset + size > begin_ + static_cast<int64_t>(block_.size())) {
       begin_ = offset;

@@ -19,7 +19,7 @@ namespace {
 
 using Files = SampleFiles<RecordFile>;
 
-// The most places of a part's records that are held in memory although an index has them: 16 MiB.
+// The most record positions of a part that are held in memory although an index has them. They take 16 MiB.
 constexpr int64_t kMostPlacesHeld = 1 << 21;
 // The most bytes of a record that is read for its label alone.
 constexpr int64_t kMostBytesForLabel = 1 << 14;
@@ -168,7 +168,7 @@ absl::Status ReadLabelsOf(const proto::RecordedExample& example, const Reading& 
   return absl::OkStatus();
 }
 
-// The values of a feature of floats.
+// Copies the values of a feature of floats to `values`.
 absl::Status ReadFloatsOf(const proto::RecordedFeature& feature, const Reading& reading,
                           const RecordName& name, uint8_t* values) {
   const auto& floats = feature.float_list().value();
@@ -239,7 +239,8 @@ class TfrecordSource final : public SampleSource {
 
 using Lists = FileLists<&proto::Data::tfrecord>;
 
-// The position of the record. Beyond kMostPlacesHeld, the index in the host's cache has it.
+// A reader holds the position of each record. Positions beyond kMostPlacesHeld are in an index in the host's
+// cache.
 int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return sizeof(int64_t); }
 
 // Finds out from a part's first record whether it holds pictures, raw values or floats, and their shape.

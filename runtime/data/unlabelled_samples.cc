@@ -50,7 +50,7 @@ class PictureSource final : public SampleSource {
   const bool resize_;
 };
 
-// `names` are the paths that predictions show, relative to `folder` unless that is empty.
+// `names` are the paths that predictions show, relative to `folder` unless `folder` is empty.
 absl::StatusOr<UnlabelledSamples> OpenPictures(const std::string& path, const std::string& folder,
                                                std::vector<std::string> names, const UnlabelledUse& use) {
   if (!IsPicture(use.shape)) {

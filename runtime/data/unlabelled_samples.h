@@ -28,8 +28,8 @@ struct UnlabelledUse {
 // order of their paths), an array of NumPy (FILE.npy or FILE.npz#MEMBER), or an IDX file of images, plain or
 // gzipped. The samples of arrays and IDX files keep their shape and type, but with `resize` pictures get the
 // size of `shape`. NotFound: there is no such file, or no picture in the folder. InvalidArgument: the model
-// takes no pictures. Has the errors of ReadIdx and OpenNpyArray. Pictures are decoded when they are read.
-// Without `resize`, a picture of another size is then InvalidArgument.
+// takes no pictures. Has the errors of ReadIdx and OpenNpyArray. Pictures are decoded when they are read. If
+// `resize` is not set, reading a picture of another size is InvalidArgument.
 absl::StatusOr<UnlabelledSamples> OpenUnlabelled(const std::string& path, const UnlabelledUse& use);
 
 }  // namespace tethys

@@ -36,7 +36,7 @@ bool IsWhole(const std::string& path) {
          tail[0] == static_cast<uint64_t>((*file)->size() - kTail) && tail[1] == ~tail[0];
 }
 
-// The unpacked file, under the name of the packed file for errors.
+// The unpacked file. Errors name the packed file.
 class UnpackedFile final : public ByteSource {
  public:
   UnpackedFile(std::shared_ptr<const ByteSource> file, const std::string& packed_name)

@@ -122,8 +122,8 @@ absl::StatusOr<Directory> FindDirectory(const ByteSource& file) {
   return directory;
 }
 
-// Replaces each of `numbers` that is 32 bits of ones by a number of the extra field of kind 1, which has them
-// in the same order.
+// Replaces each of `numbers` that is 32 bits of ones by a number of the extra field of kind 1, which has
+// these numbers in the same order.
 absl::Status TakeLargeNumbers(absl::Span<const uint8_t> extra, std::initializer_list<uint64_t*> numbers,
                               const std::string& name) {
   while (extra.size() >= 4) {
