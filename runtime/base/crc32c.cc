@@ -117,8 +117,8 @@ TETHYS_CRC_TARGET inline uint32_t TakeByte(uint32_t crc, char byte) {
 }
 #endif
 
-// A CRC instruction takes three cycles, and a new one can begin in every cycle. Three blocks are processed
-// side by side, so that an instruction can begin in every cycle.
+// A CRC instruction takes three cycles and needs the result of the CRC instruction before it. Three blocks
+// are processed side by side, so that an instruction can begin in every cycle.
 template <int64_t kBlock>
 TETHYS_CRC_TARGET inline uint32_t TakeBlocks(const char*& data, int64_t& bytes, uint32_t crc) {
   for (; bytes >= 3 * kBlock; bytes -= 3 * kBlock, data += 3 * kBlock) {

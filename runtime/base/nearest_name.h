@@ -1,4 +1,4 @@
-// Suggests the intended name in messages that refuse a misspelt one. Used for names that people write: flags,
+// Suggests the intended name in messages about a misspelt name. Used for names that people write: flags,
 // verbs, fields of a job. Pure; any thread.
 #ifndef TETHYS_RUNTIME_BASE_NEAREST_NAME_H_
 #define TETHYS_RUNTIME_BASE_NEAREST_NAME_H_

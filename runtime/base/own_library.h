@@ -3,8 +3,8 @@
 //
 // Such a library exports one C function without arguments, which returns a table. The table's functions take
 // C++ types, so both sides must come from one build. Each side carries a fingerprint, which the build
-// computes from the headers of their interface, the library's sources and the compiler; the first member of
-// the table is a pointer to the library's fingerprint.
+// computes from the headers of the interface, the library's sources and the compiler; the first member of the
+// table is a pointer to the library's fingerprint.
 #ifndef TETHYS_RUNTIME_BASE_OWN_LIBRARY_H_
 #define TETHYS_RUNTIME_BASE_OWN_LIBRARY_H_
 

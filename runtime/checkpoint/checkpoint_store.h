@@ -38,9 +38,10 @@ struct LatestCheckpoint {
   std::vector<DamagedCheckpoint> damaged;  // Damaged checkpoints; all are newer than `path`.
 };
 
-// Finds the newest undamaged checkpoint, by reading it completely. Does not check that it fits the job's
-// model; the caller does so when opening it, because another model is an error to report, not a reason to
-// take an older checkpoint. FailedPrecondition: a later version wrote the newest one.
+// Finds the newest undamaged checkpoint, by reading it completely. Does not check that the checkpoint fits
+// the job's model: the caller checks this when it opens the checkpoint, because another model is an error to
+// report and no reason to take an older checkpoint. FailedPrecondition: a later version wrote the newest
+// checkpoint.
 absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& root);
 
 // Keeps `keep` checkpoints (1 or more): the checkpoint of step `saved` and the newest of the other

@@ -23,7 +23,7 @@ absl::Status CheckSameModel(const proto::ModelDescription& saved, const proto::M
                             const std::string& path);
 
 // Convert the scaling between a message and a value. A message without numbers means mean 0 and deviation 1.
-// The message does not contain the type of the inputs, which `float_inputs` gives.
+// The message does not contain the type of the inputs; `float_inputs` gives this type.
 InputScaling ScalingOf(const proto::InputScaling& message, bool float_inputs);
 proto::InputScaling MessageOf(const InputScaling& scaling);
 

@@ -8,7 +8,7 @@ namespace tethys {
 
 // Each vector is an arena of statistics. Empty: the model has no statistics.
 struct MovingStatistics {
-  std::vector<float> mean = {};  // The mean over the workers, which evaluations use.
+  std::vector<float> mean = {};  // The mean over the workers. Evaluations use this mean.
   // The statistics of each worker; empty unless the statistics of all workers are known. With them a resumed
   // job continues exactly as if it had not stopped.
   std::vector<std::vector<float>> workers = {};

@@ -19,8 +19,8 @@ struct Image {
   T* At(int64_t y, int64_t x) const { return values + (y * width + x) * channels; }
 };
 
-// Moves the image so that pixel (y, x) gets the value of pixel (y + down, x + right); pixels from outside
-// become `fill`.
+// Moves the image so that pixel (y, x) gets the value of pixel (y + down, x + right). If that pixel lies
+// outside the image, the value becomes `fill`.
 template <typename T>
 void Shift(const Image<T>& image, int64_t down, int64_t right, T fill) {
   const int64_t kept = image.width - std::abs(right);

@@ -40,8 +40,8 @@ class ByteStream {
   // Appends more bytes of the file to the rest in buffer_.
   absl::Status Fill();
   bool AtGzipMagic() const;
-  // Continues with the next gzip stream of the file, or ends this stream if there is none. Ignores bytes that
-  // follow and are no gzip stream, as gzip does.
+  // Continues with the next gzip stream of the file, or ends this stream if there is none. Like gzip, ignores
+  // bytes after the stream that are no gzip stream.
   absl::Status EndStream();
 
   const std::shared_ptr<const ByteSource> file_;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kHardlyAny = 0.01;
 constexpr size_t kMostNamed = 10;
-constexpr size_t kFewestForOrder = 20;  // The least number of labels that shows whether they are sorted.
+constexpr size_t kFewestForOrder = 20;  // Fewer labels do not show whether they are sorted.
 
 using Counts = std::map<int32_t, int64_t>;
 

@@ -49,7 +49,7 @@ bool ParseCsvInteger(absl::string_view field, int64_t* value);
 // The kind of a field that is no plain number.
 enum class CsvFieldKind {
   kEmpty,
-  kMissing,  // A mark of a missing value: NA, null, ?.
+  kMissing,  // A mark of a missing value, such as "NA", "null" or "?".
   // A number with a mistake, or in the notation of another country: "2O", "1,5", "1;2;0", a typographic
   // minus.
   kNearNumber,

@@ -29,7 +29,7 @@ struct Reading {
   LabelRules rules;
   int64_t columns = 0;
   int64_t label = 0;   // The first column with a label.
-  int64_t labels = 1;  // Columns with labels.
+  int64_t labels = 1;  // The number of columns with labels.
   SampleSpec spec;
 
   bool IsLabel(int64_t column) const { return column >= label && column < label + labels; }

@@ -76,8 +76,8 @@ class HostCache {
   using Make = absl::FunctionRef<absl::Status(const std::string& path, absl::FunctionRef<void()> progressed)>;
   // Returns true if an existing entry is usable. A damaged entry is not usable and is made anew.
   using Accept = absl::FunctionRef<bool(const std::string& path)>;
-  // Returns the path of the entry, which `make` writes unless it exists. Has the errors of `make`, after
-  // which no entry is kept, and the errors of Lock.
+  // Returns the path of the entry, which `make` writes unless it exists. Has the errors of `make` and of
+  // Lock. After an error of `make`, no entry is kept.
   absl::StatusOr<std::string> Entry(const std::string& name, Accept accept, Make make) const;
 
   // Takes the lock of `name`; waits while another process holds the lock. DeadlineExceeded names a process

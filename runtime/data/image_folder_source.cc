@@ -163,7 +163,7 @@ bool Resizes(const proto::Data& data) { return data.has_resize(); }
 // size: enough to find a kind that one in a hundred has, and few enough to open on a network disk.
 constexpr size_t kMostLookedAt = 1024, kMostLookedAtForBits = 64, kMostLookedAtForSize = 64;
 
-// The kind of a picture, even if its JPEG file begins with long remarks, as files of cameras do.
+// The kind of a picture, even if its JPEG file begins with long metadata, as files of cameras do.
 PictureKind KindOfFile(const std::string& path) {
   constexpr size_t kWithRemarks = 1 << 18;
   const PictureKind kind = KindOfPicture(ReadPictureBeginning(path));
@@ -201,7 +201,7 @@ std::string SizesNote(const proto::Data& data, const Listing& listing, const Sha
   for (size_t i = 1; i < std::min(kMostLookedAtForSize, listing.pictures.size()); ++i) {
     const std::string path = listing.PathOf(listing.pictures[i]);
     const PictureKind kind = KindOfFile(path);
-    if (kind.height == 0 || kind.width == 0) continue;  // Reading the picture will say more.
+    if (kind.height == 0 || kind.width == 0) continue;  // Reading this picture will report the error.
     if (kind.height == shape[0] && kind.width == shape[1]) continue;
     return absl::StrCat(
         path, " has ", kind.height, " x ", kind.width, " pixels, but ",

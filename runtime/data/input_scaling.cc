@@ -17,8 +17,8 @@ struct Moments {
   std::vector<Sum> values, squares;
 };
 
-// Adds bytes to the sums of the only channel. The sums of a block fit into 32 bits, and its length is a
-// constant, so the compiler uses vector instructions.
+// Adds bytes to the sums of the only channel. The sums of a block fit into 32 bits, and the length of a block
+// is a constant, so the compiler uses vector instructions.
 void AddBytes(const uint8_t* bytes, int64_t count, uint64_t& values, uint64_t& squares) {
   constexpr int kBlock = 64;
   for (; count >= kBlock; count -= kBlock, bytes += kBlock) {
@@ -85,7 +85,7 @@ absl::StatusOr<InputScaling> ScalingOfMoments(const Moments<Sum>& sums, const st
     const double mean = static_cast<double>(sums.values[channel]) / count;
     const double variance = static_cast<double>(sums.squares[channel]) / count - mean * mean;
     auto deviation = static_cast<float>(std::sqrt(std::max(variance, 0.0)) / unit);
-    // A constant feature becomes 0, as in scikit-learn: tables often have some.
+    // A constant feature, which tables often have, becomes 0, as in scikit-learn.
     if (table && !(deviation > 0)) deviation = 1;
     if (!(deviation > 0)) {
       return absl::InvalidArgumentError(absl::StrCat(

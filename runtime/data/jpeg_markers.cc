@@ -14,7 +14,7 @@ constexpr uint8_t kEnd = 0xd9, kStart = 0xd8, kFirstRestart = 0xd0, kTemporary =
 
 int64_t NumberAt(absl::Span<const uint8_t> bytes, size_t at) { return bytes[at] << 8 | bytes[at + 1]; }
 
-// The position of the first frame's header, if only tables and remarks come before it; otherwise 0.
+// The position of the first frame's header, if only tables and metadata come before the header; otherwise 0.
 size_t FindFrame(absl::Span<const uint8_t> bytes) {
   for (size_t at = 2; at + kFrameBytes <= bytes.size(); at += 2 + NumberAt(bytes, at + 2)) {
     const uint8_t kind = bytes[at + 1];

@@ -10,7 +10,8 @@ namespace tethys {
 
 // True if the first segments of a JPEG file show that it has this height and width, and a number of colours
 // that turbojpeg decodes. False for an unusual file, which turbojpeg must judge. tjDecompress2 reads the
-// header again, so asking turbojpeg for the shape first would take 8 % of the time of a picture of 32 pixels.
+// header again, so asking turbojpeg for the shape first would take 8 % of the time for a picture of 32 x 32
+// pixels.
 bool IsPlainJpegOf(absl::Span<const uint8_t> bytes, int64_t height, int64_t width);
 
 // The header of the first frame. All numbers are 0 if `bytes`, the beginning of a file, do not contain it.

@@ -42,8 +42,8 @@ class KeptScaling {
   absl::optional<InputScaling> Find() const;
 
   using Compute = absl::FunctionRef<absl::StatusOr<InputScaling>(absl::FunctionRef<void()> progressed)>;
-  // Returns the stored value or, if there is none, the result of `compute`, which is stored if the cache can
-  // be used. Other processes wait meanwhile. Has the errors of `compute` only.
+  // Returns the stored value. If there is none, calls `compute`, and stores the result if the cache can be
+  // used. Other processes wait until the value is stored. Has the errors of `compute` only.
   absl::StatusOr<InputScaling> FindOrMake(Compute compute) const;
 
  private:

@@ -34,16 +34,16 @@ namespace tethys {
 class BatchLoader {
  public:
   struct Options {
-    int prefetch_batches = 0;  // 0: the loader has no threads.
-    int threads = 1;           // With prefetching: at least 1.
+    int prefetch_batches = 0;  // Batches that are built ahead. 0: the loader has no threads.
+    int threads = 1;           // The number of threads that build batches; at least 1.
     int taken_ahead = 0;       // Batches that the caller takes before it needs them; adds to the capacity.
     // Changes the samples of announcements that have an order. Null: no sample is changed.
     std::shared_ptr<const Augmentation> augmentation = nullptr;
   };
   static int64_t Buffers(const Options& options) { return Capacity(options) + 1; }
 
-  // Batches are built in `buffers`: Buffers(options) buffers with the same number of rows, which must outlive
-  // the loader.
+  // Builds batches in `buffers`: Buffers(options) buffers with the same number of rows. The buffers must
+  // outlive the loader.
   BatchLoader(std::shared_ptr<const Dataset> dataset, const Options& options, std::vector<HostBatch> buffers);
   ~BatchLoader();
   BatchLoader(const BatchLoader&) = delete;

@@ -25,7 +25,7 @@ using PictureName = absl::FunctionRef<std::string()>;
 absl::StatusOr<Shape> ReadPictureShape(absl::Span<const uint8_t> bytes, PictureName name);
 
 // Facts from the first bytes of a picture's file, without errors. A few thousand bytes are enough, unless a
-// JPEG begins with a long remark, such as a smaller picture.
+// JPEG begins with long metadata, such as a thumbnail.
 struct PictureKind {
   int channels = 0;               // 1 for grey, 3 for colour; 0: not known.
   int bits = 0;                   // Bits of a channel; less than 8 in a file with a palette.

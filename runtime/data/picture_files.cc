@@ -132,7 +132,7 @@ absl::StatusOr<absl::Span<const uint8_t>> ReadPictureFile(const std::string& pat
   TETHYS_ASSIGN_OR_RETURN(const auto file, OpenLocalFile(path));
   if (file->size() > kMaxBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": ", file->size(), " bytes are too many for a picture"));
+        absl::StrCat(path, ": ", file->size(), " bytes are too many for a picture; the limit is 1 GiB"));
   }
   // With this memory, the next file of this size counts as small.
   bytes.resize(std::max<size_t>(bytes.size(), file->size() + 1));

@@ -28,7 +28,7 @@ namespace {
 
 constexpr int64_t kBlockBytes = 1 << 20;  // Bytes that a thread writes at a time.
 
-// With these seals no process can change or truncate the memory, not even the one that made it.
+// With these seals no process can change or truncate the memory, not even the process that made the memory.
 constexpr int kSeals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 // ------------------------------------------------------------------------------------------ reading
@@ -79,7 +79,7 @@ class CachedSource final : public SampleSource {
     return Take(index, behind.data(), values, labels);
   }
 
-  // Samples are read in random order, so the processor fetches none ahead by itself.
+  // Samples are read in random order, so the processor does not prefetch them by itself.
   void Expect(int64_t index) const override {
     if (!mapped_.valid()) return;
     constexpr int64_t kCacheLine = 64;
@@ -89,7 +89,7 @@ class CachedSource final : public SampleSource {
   }
 
  private:
-  // Records of more bytes are not mapped.
+  // Records of more bytes than this are not mapped.
   static constexpr int64_t kMostMapped = 16 << 10;
   // The pages of files of at most this many bytes are entered into the page tables at the start instead of in
   // the first epoch, because a job reads all of a small file.
@@ -132,7 +132,7 @@ class CachedSource final : public SampleSource {
     });
   }
 
-  // A damaged file is removed, so that the next start makes it anew.
+  // A damaged file is removed, so that the next start makes the file anew.
   absl::Status Damaged(int64_t index, absl::string_view why) const {
     const bool removed = !path_.empty() && IsOpenFile(file_.get(), path_) && unlink(path_.c_str()) == 0;
     return absl::DataLossError(absl::StrCat(name_, ": sample ", index, " is damaged: ", why, ": ",

@@ -19,7 +19,8 @@
 
 namespace tethys {
 
-// Members of DataFormat for the format whose message `Fields` returns, for example &proto::Data::csv.
+// The functions of DataFormat for a format with lists of files. `Fields` returns the format's message in
+// proto::Data, for example &proto::Data::csv.
 template <auto Fields>
 struct FileLists {
   static bool Has(const proto::Data& data, DataPart part) { return !Patterns(data, part).empty(); }

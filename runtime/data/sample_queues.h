@@ -14,7 +14,7 @@ namespace tethys {
 enum class Sharding {
   kGlobal,  // One queue of all samples, for all ranks.
   kFile,    // The samples of the rank's files.
-  kData,    // The samples whose number is the rank, modulo the number of ranks.
+  kData,    // The samples whose number, modulo the number of ranks, is the rank.
   kOff,     // All samples.
 };
 

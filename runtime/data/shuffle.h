@@ -53,7 +53,7 @@ class ShuffledQueue {
   const int64_t count_;
   const RandomStream stream_;
   const bool held_;
-  const int64_t blocks_;  // 1, except in a shuffle of blocks.
+  const int64_t blocks_;  // The number of blocks in a shuffle of blocks, otherwise 1.
   // The permutation of the samples or, in a shuffle of blocks, of the blocks.
   const KeyedPermutation computed_;
   const int64_t short_slot_;  // The slot of the last block.

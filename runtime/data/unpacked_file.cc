@@ -49,7 +49,7 @@ class UnpackedFile final : public ByteSource {
     return file_->ReadAt(offset, out);
   }
   bool RemoveCopy() const override {
-    unlink(file_->name().c_str());  // The file may be a new copy already, which is then made again.
+    unlink(file_->name().c_str());  // If this removes a newer copy, that copy is made again.
     return true;
   }
 

@@ -76,7 +76,7 @@ absl::Status ApplyOverride(absl::string_view flag, const std::string& text, prot
 }
 
 // The order in which to apply variations: by length of path, so that variations that choose a oneof member
-// (strategy=...) precede those that set its fields.
+// (strategy=...) precede variations that set the fields of that member.
 std::vector<size_t> ByDepth(absl::Span<const std::string> variations) {
   std::vector<size_t> order(variations.size());
   std::iota(order.begin(), order.end(), 0);

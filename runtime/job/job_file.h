@@ -43,9 +43,9 @@ struct JobVariant {
   std::vector<bool> varied;  // For each variation, whether it applied to this job.
 };
 // Like LoadJob, then applies `variations`, FIELD=VALUE each. Variations that choose a oneof member are
-// applied before those that set its fields. A variation of a field in a member that the job has not chosen
-// (servers, in a mirrored job), or of a field of `tuning` that the job's strategy does not use, leaves the
-// job as it is. Error messages call variations --vary.
+// applied before variations that set the fields of that member. A variation of a field in a member that the
+// job has not chosen (servers, in a mirrored job), or of a field of `tuning` that the job's strategy does not
+// use, leaves the job as it is. Error messages call variations --vary.
 absl::StatusOr<JobVariant> LoadJobVariant(const std::string& path, absl::Span<const std::string> overrides,
                                           absl::Span<const std::string> variations);
 

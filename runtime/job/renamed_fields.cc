@@ -74,7 +74,7 @@ std::string RenamedText(absl::string_view path) {
 
 std::string WithPresentNames(absl::string_view text) {
   std::string kept;
-  std::map<std::string, std::string> moved;  // Lines by the message that they move into.
+  std::map<std::string, std::string> moved;  // Moved lines, keyed by the message that they move into.
   std::vector<std::string> around;           // The names of the messages around the line, outermost first.
   // Where lines go: `kept` or, within a field that moves, one of `moved`.
   std::string* to = &kept;

@@ -1,6 +1,6 @@
 // Fields of the job file that had another name in an earlier version. In a job that a user writes, the former
 // name is refused with a message that gives the present name; in a job that an earlier version wrote into a
-// run directory, it is accepted. Pure; any thread.
+// run directory, the former name is accepted. Pure; any thread.
 #ifndef TETHYS_RUNTIME_JOB_RENAMED_FIELDS_H_
 #define TETHYS_RUNTIME_JOB_RENAMED_FIELDS_H_
 

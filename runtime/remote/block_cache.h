@@ -58,7 +58,7 @@ class BlockCache {
   void Drop() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const int64_t capacity_;
-  const std::shared_ptr<SpareMemory> spare_;  // Also held by the blocks, which give their memory back to it.
+  const std::shared_ptr<SpareMemory> spare_;  // The blocks hold it, too, to give their memory back to it.
   mutable Mutex mu_;
   CondVar fetched_;
   std::map<Key, std::shared_ptr<Entry>> entries_ ABSL_GUARDED_BY(mu_);

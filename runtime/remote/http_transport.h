@@ -67,7 +67,7 @@ class HttpTransport {
   virtual ~HttpTransport() = default;
 
   // Blocks, up to the deadlines. An answer with any status is a success. Errors name the host, not the URL.
-  // Unavailable or DeadlineExceeded: no whole answer was received, but another try may receive one.
+  // Unavailable or DeadlineExceeded: no whole answer was received, but another try may succeed.
   // FailedPrecondition: the server's certificate is not accepted. InvalidArgument: the URL cannot be used.
   // Cancelled: after Stop.
   virtual absl::StatusOr<HttpAnswer> Exchange(const HttpRequest& request) = 0;

@@ -29,8 +29,8 @@ class RemoteFile {
   // A text that changes when the file changes. It consists of the file's size and the version that the server
   // states. Empty: the server states no version.
   virtual std::string version() const = 0;
-  // Fills `out` with the bytes from `offset` on, which must lie within the size. Blocks. Errors are those of
-  // RemoteObject::Fetch.
+  // Fills `out` with the bytes from `offset` on. These bytes must lie within the file. Blocks. Errors are
+  // those of RemoteObject::Fetch.
   virtual absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> out) const = 0;
 };
 

@@ -48,7 +48,7 @@ absl::Status CheckHost(absl::string_view host) {
     return absl::ascii_isalnum(c) || absl::StrContains(allowed, static_cast<char>(c));
   });
   if (name.empty() || !clean) {
-    return absl::InvalidArgumentError(absl::StrCat("'", name, "' is no name of a host"));
+    return absl::InvalidArgumentError(absl::StrCat("'", name, "' is not a host name"));
   }
   return colon == absl::string_view::npos ? absl::OkStatus() : CheckPort(host.substr(colon + 1));
 }

@@ -135,7 +135,7 @@ class NameNodes {
   const proto::RemotePlace& place_;
   const HttpCredentials credentials_;
   const std::string user_;
-  mutable std::atomic<size_t> active_ = 0;  // The NameNode that answered last.
+  mutable std::atomic<size_t> active_ = 0;  // The index of the NameNode that answered last.
 };
 
 absl::StatusOr<proto::WebhdfsStatus> FileStatusOf(const NameNodes& nodes, const std::string& name,

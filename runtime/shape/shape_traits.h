@@ -38,7 +38,7 @@ enum class UpdateUnit {
   // The pushes of a step that are pending together, or each push alone, depending on GradientScale
   // (job_shape.h).
   kPushes,
-  kPush,  // Each push alone.
+  kPush,  // Each push makes an update of its own.
 };
 
 // The other workers for whose gradients a worker waits at the end of a step.

@@ -1,6 +1,6 @@
 // Readings of one GPU from NVIDIA's management library (NVML). The library comes with the driver and is
-// opened at run time, so every process can be built and run without it. A worker that computes on a GPU has
-// one NvmlGpu, used by one thread at a time. Read blocks on the driver, for well below a millisecond.
+// opened at run time, so every process can be built and run without the library. A worker that computes on a
+// GPU has one NvmlGpu, used by one thread at a time. Read blocks on the driver, for well below a millisecond.
 #ifndef TETHYS_RUNTIME_TELEMETRY_NVML_H_
 #define TETHYS_RUNTIME_TELEMETRY_NVML_H_
 

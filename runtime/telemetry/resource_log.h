@@ -23,12 +23,12 @@ namespace tethys {
 // Columns of resources.csv. `seconds` is when the sample was taken, from the chief's start (a resumed run
 // begins at 0 again). `process` is empty on a machine's own lines. Network and disk bytes count from the
 // previous sample; resident_bytes and gpu_memory_bytes are bytes in use. Cells about the GPU are empty if a
-// process has none.
+// process uses no GPU.
 extern const char kResourcesCsvHeader[];
 
 class ResourceLog {
  public:
-  // `begin` is the time of second 0, on the chief's clock.
+  // The column `seconds` counts from `begin`, a time on the chief's clock.
   static absl::StatusOr<std::unique_ptr<ResourceLog>> Open(const std::string& run_dir, Nanoseconds begin);
 
   // Sets the machines whose samples are added up. A sum is made whenever each of these machines has sent a

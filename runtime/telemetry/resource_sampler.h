@@ -42,7 +42,7 @@ class ResourceSampler {
   struct Options {
     Nanoseconds interval = kSecond;  // 0: never samples.
     bool machine = false;            // This process samples its machine as well.
-    bool loopback = false;  // The loopback counts as well, because the whole job runs on this machine.
+    bool loopback = false;  // True if the whole job runs on this machine: then the loopback counts, too.
   };
   // The first interval begins at construction.
   ResourceSampler(const Clock& clock, const Options& options);

@@ -41,7 +41,7 @@ class Arena {
   absl::Span<const float> Slice(Range range) const { return span().subspan(range.begin, range.count); }
 
  private:
-  std::shared_ptr<float> data_;  // Owns the huge page that a small arena shares with others.
+  std::shared_ptr<float> data_;  // Owns the huge page that a small arena shares with other arenas.
   int64_t size_ = 0;
 };
 

@@ -54,9 +54,9 @@ enum class FrameKind : uint8_t {
   // parameters.
   kParameters = 9,
   kError = 10,  // The payload is an error message. Ends the exchange.
-  // The next three kinds serve updates that depend on norms over all servers (ps/norm_exchange.h). The fields
-  // sequence and step of such a frame are those of the worker's push; range count is the number of sums of
-  // squares that are exchanged, of dtype float64.
+  // The next three kinds serve updates that depend on norms over all servers (ps/norm_exchange.h). Such a
+  // frame has the sequence and the step of the worker's push. Its range count is the number of exchanged sums
+  // of squares, which have dtype float64.
   kNorm = 11,     // Worker to server, without payload. The answer is kNorm with the server's sum of squares.
   kCommit = 12,   // Worker to server: the sums over all servers. The answer is kCommit without payload.
   kMeasure = 13,  // Worker to server: the total of the answers to kNorm, if gradients are clipped. The answer
@@ -81,7 +81,7 @@ struct Frame {
   uint64_t sequence = 0;
   uint64_t range_begin = 0;
   uint64_t range_count = 0;
-  uint64_t sample_begin = 0;  // In all kinds except kParameters.
+  uint64_t sample_begin = 0;  // Present in all kinds of frames except kParameters.
   uint64_t sample_count = 0;
   uint64_t schedule_position = 0;
   uint64_t base_version = 0;
