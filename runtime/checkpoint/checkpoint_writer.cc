@@ -105,7 +105,7 @@ absl::Status CheckpointWriter::Write(int slot, int64_t arena_begin, absl::Span<c
     return absl::InvalidArgumentError(
         absl::StrCat("checkpoint range: slot ", slot, ", elements from ", arena_begin, " on (", range.count,
                      " elements) are not all within the ", slot_names_.size(),
-                     " slots and the parameters of ", variables_.arena_size(), " elements"));
+                     " slots and the parameters, of ", variables_.arena_size(), " elements each"));
   }
   if (range.count == 0) return absl::OkStatus();
   TETHYS_RETURN_IF_ERROR(Claim(slot, range));

@@ -77,7 +77,7 @@ proto::ModelDescription DescribeModel(const proto::JobPlan& plan, const proto::I
 absl::Status CheckSameModel(const proto::ModelDescription& saved, const proto::Model& model,
                             const std::string& path) {
   if (!saved.has_model()) return absl::OkStatus();
-  // The number of classes is not compared here: the variables show it.
+  // The number of classes is not compared here, because a difference shows in the shapes of the variables.
   const proto::Model of_checkpoint = WithoutNames(saved.model(), saved.classes());
   const proto::Model of_job = WithoutNames(model, saved.classes());
   for (int i = 0; i < std::max(of_checkpoint.layer_size(), of_job.layer_size()); ++i) {

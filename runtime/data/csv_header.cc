@@ -41,7 +41,7 @@ bool NamesRowNumbers(absl::string_view field) {
          absl::EqualsIgnoreCase(field, "rownames");
 }
 
-// The number of lines after the header whose first numbers rise by 1, from 0 or 1 on.
+// How many lines after the header begin with the numbers 0, 1, 2, ... or 1, 2, 3, ..., one number per line.
 absl::StatusOr<int64_t> RowsCounted(const CsvLines& lines, int64_t header, char delimiter) {
   int64_t first = 0, rows = 0;
   for (; rows < std::min(kLinesLookedAt, lines.size() - header); ++rows) {

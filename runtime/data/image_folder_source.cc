@@ -54,7 +54,7 @@ std::string NestingRemedy(const std::string& root, const std::vector<std::string
     const absl::StatusOr<NamesInFolder> inner = ListFolder(absl::StrCat(root, "/", name));
     if (!inner.ok() || !inner->pictures.empty() || inner->folders.empty()) continue;
     return absl::StrCat("; ", root, "/", name, " holds no pictures but folders (", FirstNames(inner->folders),
-                        "): if these are the classes, name ", root, "/", name, " in the job");
+                        "): if these folders are the classes, name ", root, "/", name, " in the job");
   }
   return "";
 }
@@ -102,10 +102,10 @@ struct LeftOut {
       notes.push_back(
           absl::StrCat(paths.size(), " ", paths.size() == 1 ? one : many, why, ": ", FirstNames(paths)));
     };
-    add(files, "file is no .png, .jpg or .jpeg by its name and is",
-        "files are no .png, .jpg or .jpeg by their names and are", " left out");
+    add(files, "file whose name does not end in .png, .jpg or .jpeg is",
+        "files whose names do not end in .png, .jpg or .jpeg are", " left out");
     add(folders, "folder within the folder of a class is", "folders within the folders of classes are",
-        " left out, with all pictures in it");
+        " left out, including all pictures inside");
     add(pictures, "picture beside the folders of classes is", "pictures beside the folders of classes are",
         " left out");
     return notes;
@@ -153,8 +153,8 @@ absl::StatusOr<Listing> List(const proto::Data& data, DataPart part, const Label
   OrderByHash(listing);
   listing.notes = left_out.Notes();
   if (!listing.pictures.empty()) return listing;
-  return absl::InvalidArgumentError(
-      absl::StrCat(listing.root, ": the folder holds no folders with pictures"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      listing.root, ": the folder must hold one folder of pictures for each class, but holds none"));
 }
 
 bool Resizes(const proto::Data& data) { return data.has_resize(); }
@@ -259,7 +259,7 @@ class ImageFolderSource final : public SampleSource {
  private:
   const Listing listing_;
   const std::shared_ptr<const PackedPictures> packed_;
-  const Shape picture_;  // The shape with an axis of channels.
+  const Shape picture_;  // The shape of every picture, with an axis of channels.
   const bool resize_;
   const bool refuses_colour_;
 

@@ -50,7 +50,7 @@ class EndsOfSource final : public SampleSource {
   const int64_t first_;
 };
 
-// Remembers whether a sample could not be read: this is an error of the data, not of the cache.
+// Sets `failed` if a sample could not be read. This is an error of the data, not of the cache.
 class WatchedSource final : public SampleSource {
  public:
   WatchedSource(std::shared_ptr<const SampleSource> source, std::atomic<bool>& failed)

@@ -183,7 +183,7 @@ absl::StatusOr<NpyArray> OpenNpyArray(const std::string& path, NpyExtent extent)
                                       " are not read: ", CureOf(array.type)));
   }
   if (!absl::StartsWith(After(header, "fortran_order"), "False")) {
-    return Refused(path, "the array is in Fortran's order: write numpy.ascontiguousarray(array)");
+    return Refused(path, "the array is in Fortran order: write numpy.ascontiguousarray(array)");
   }
   TETHYS_ASSIGN_OR_RETURN(array.shape, ParseShape(path, header));
   TETHYS_RETURN_IF_ERROR(CheckSize(array));

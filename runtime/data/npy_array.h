@@ -31,7 +31,7 @@ enum class NpyExtent {
 };
 
 // `path` is the path of a .npy file, or FILE.npz#MEMBER. InvalidArgument: the file is neither, or its array
-// is not supported: pickled objects, types other than integers and float32, Fortran's order, no axis, or an
+// is not supported: pickled objects, types other than integers and float32, Fortran order, no axis, or an
 // axis of size 0. NotFound: there is no such file or member; the error lists the archive's members. DataLoss:
 // the file is truncated or damaged.
 absl::StatusOr<NpyArray> OpenNpyArray(const std::string& path, NpyExtent extent);

@@ -9,7 +9,7 @@ namespace {
 
 // The position of the queue in the bits of a stream's number; the epoch takes the lower bits.
 constexpr int kQueueShift = 44;
-// Marks the stream from which windows take their seed.
+// Marks the number of the stream from which the windows of a shuffle of blocks take their seed.
 constexpr uint64_t kWindows = uint64_t{1} << 62;
 
 uint64_t StreamNumber(int64_t epoch, int64_t queue) {

@@ -45,7 +45,7 @@ absl::StatusOr<RecordIndexContent> ParseRecordIndexHeader(absl::Span<const uint8
 
 class RecordFile {
  public:
-  // Smaller files, in bytes, have no index in the cache.
+  // Files of fewer bytes have no index in the cache.
   static constexpr int64_t kLeastIndexed = 1 << 20;
 
   // `cache_dir` as in HostCache::Open. `room` is the number of places that may be held in memory; the call
@@ -57,7 +57,8 @@ class RecordFile {
   int64_t records() const { return records_; }
   // The record's name for errors: "train.tfrecord, record 3".
   std::string Name(int64_t record) const { return absl::StrCat(bytes_->name(), ", record ", record); }
-  // The payload of a record, valid until the next call on this thread. DataLoss: its checksum is wrong.
+  // The payload of a record, valid until the next call on this thread. DataLoss: the checksum of the payload
+  // is wrong.
   absl::StatusOr<absl::string_view> ReadPayload(int64_t record) const;
 
  private:

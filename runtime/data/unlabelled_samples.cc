@@ -46,7 +46,7 @@ class PictureSource final : public SampleSource {
 
  private:
   const std::vector<std::string> paths_;
-  const Shape picture_;  // The shape with an axis of channels.
+  const Shape picture_;  // The shape of every picture, with an axis of channels.
   const bool resize_;
 };
 
@@ -112,8 +112,10 @@ absl::StatusOr<UnlabelledSamples> OpenUnlabelled(const std::string& path, const 
   TETHYS_ASSIGN_OR_RETURN(const std::vector<uint8_t> begin, BeginningOf(path));
   if (LooksLikePicture(begin)) return OpenPictures(path, "", {path}, use);
   if (!LooksLikeIdx(begin)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, " is neither a picture (PNG, JPEG) nor an IDX file, and arrays of NumPy end in .npy or .npz"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path,
+                     " is neither a picture (PNG, JPEG) nor an IDX file; an array of NumPy must have a name "
+                     "that ends in .npy or .npz"));
   }
   TETHYS_ASSIGN_OR_RETURN(auto source, OpenIdxImages(path, use.labels));
   return OfArray(std::move(source), use);

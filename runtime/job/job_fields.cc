@@ -270,8 +270,8 @@ const FieldDescriptor* OtherChoice(const FieldDescriptor& field, const Message& 
   return chosen == &field ? nullptr : chosen;
 }
 
-// The text after --set= that chooses the oneof member `field` in the message at `path`. It names the oneof,
-// or only the message if the oneof is called `kind`: "strategy=mirrored".
+// The text after --set= that chooses the oneof member `field` in the message at `path`. The text names the
+// oneof, or only the message if the oneof is called `kind`: "strategy=mirrored".
 std::string SwitchText(absl::string_view path, const FieldDescriptor& field) {
   const std::string& oneof = field.real_containing_oneof()->name();
   const bool by_message = oneof == "kind" && !path.empty();

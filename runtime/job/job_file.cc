@@ -69,7 +69,7 @@ absl::Status ApplyOverride(absl::string_view flag, const std::string& text, prot
   TETHYS_RETURN_IF_ERROR(CheckPresentName(absl::StrCat(flag, text), parts.first));
   const bool had_family = job.model().family_case() != proto::Model::FAMILY_NOT_SET;
   TETHYS_RETURN_IF_ERROR(Annotate(SetField(parts.first, parts.second, job), absl::StrCat(flag, text)));
-  // A flag that chooses a family replaces the layers of the file.
+  // A flag that chooses a model family, such as lenet, replaces the layers that the file lists.
   const bool has_family = job.model().family_case() != proto::Model::FAMILY_NOT_SET;
   if (has_family && !had_family) job.mutable_model()->clear_layer();
   return absl::OkStatus();

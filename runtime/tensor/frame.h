@@ -50,8 +50,8 @@ enum class FrameKind : uint8_t {
   kReduceScatter = 6,
   kPush = 7,  // Worker to server: gradients. The reply carries the new parameters of the range.
   kPull = 8,  // Worker to server, without payload. The answer is kParameters.
-  // Server to worker: the payload is the parameters of the range, base version is the version of these
-  // parameters.
+  // Server to worker: the payload is the parameters of the range, and the base version is the version of
+  // these parameters.
   kParameters = 9,
   kError = 10,  // The payload is an error message. Ends the exchange.
   // The next three kinds serve updates that depend on norms over all servers (ps/norm_exchange.h). Such a

@@ -244,7 +244,7 @@ TEST_F(ImageFolderTest, FilesThatAreLeftOutAreNoted) {
     Write(name, Grey(1));
   }
   EXPECT_THAT(notes(),
-              ElementsAre(AllOf(HasSubstr("3 files are no .png"), HasSubstr("cat/2.webp")),
+              ElementsAre(AllOf(HasSubstr("3 files whose names do not end in .png"), HasSubstr("cat/2.webp")),
                           AllOf(HasSubstr("1 folder within the folder of a class"), HasSubstr("dog/more")),
                           AllOf(HasSubstr("1 picture beside"), HasSubstr("train/6.png"))));
 }
@@ -297,9 +297,10 @@ TEST_F(ImageFolderTest, SixteenBitPicturesThatUseFewBitsAreNoted) {
   file.resize(size);
   ASSERT_EQ(file[24], 16);
   Write("train/cat/1.png", file);
-  EXPECT_THAT(ReadDatasetSizes(JobOf()).value().notes,
-              ElementsAre(HasSubstr("1 file is no .png"), AllOf(HasSubstr("cat/1.png has 16 bits a channel"),
-                                                                HasSubstr("becomes 14 of 255"))));
+  EXPECT_THAT(
+      ReadDatasetSizes(JobOf()).value().notes,
+      ElementsAre(HasSubstr("1 file whose name does not end in .png"),
+                  AllOf(HasSubstr("cat/1.png has 16 bits a channel"), HasSubstr("becomes 14 of 255"))));
 }
 
 }  // namespace

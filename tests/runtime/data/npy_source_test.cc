@@ -274,7 +274,7 @@ TEST_F(NpyTest, FilesThatAreNoUsableNumPyArraysAreRefusedNamingFileAndFault) {
            {Npy("|u1", "()", "x"), "the array has no axes"},
            {Npy("|u1", "(1,1,1,1,1,1,1,1,1)", "x"), "more than 8 axes"},
            {Npy("|u1", "(24,)", values), "an array [24]: the shape must be [samples, values]"},
-           {Npy("|u1", "(4, 2, 3)", values, "True"), "Fortran's order"},
+           {Npy("|u1", "(4, 2, 3)", values, "True"), "Fortran order"},
            {Npy("|u1", "(2, 4, 3)", values), "holds 2 samples but"}}) {
     EXPECT_THAT(ErrorOfImages(content), AllOf(HasSubstr("images.npy"), HasSubstr(message)));
   }
