@@ -6,7 +6,7 @@
 
 namespace tethys {
 
-// The id in hexadecimal; "unknown" when the binary was linked without one.
+// The build id in hexadecimal; "unknown" if the program was linked without a build id.
 std::string BuildId();
 
 }  // namespace tethys

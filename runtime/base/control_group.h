@@ -13,7 +13,7 @@
 
 namespace tethys {
 
-// The strictest limits of the group and its parents.
+// The strictest limits among this process's group and the groups above it.
 struct GroupLimits {
   int64_t memory_bytes = -1;  // Limit on memory; -1: there is no limit, or the limit is not known.
   // Bytes that the group can still take. Files in the page cache that were not used for long do not count as

@@ -46,7 +46,7 @@ class AppendFile {
   // Like Open, for a file of lines: an unterminated last line, left by a crash, is cut off.
   static absl::StatusOr<std::unique_ptr<AppendFile>> OpenLines(const std::string& path);
 
-  // After an error no part of the record is in the file, or the part is cut off before the next record.
+  // After an error the file contains no part of the record, or the next Append first cuts this part off.
   absl::Status Append(absl::string_view record);
   // After an error, every later call returns the same error: the disk may have dropped written data, and
   // another fsync would succeed all the same (fsync(2)).

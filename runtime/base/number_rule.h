@@ -16,7 +16,8 @@ struct NumberBounds {
   bool open_least = false;  // `least` itself is not allowed.
   bool open_most = false;
 
-  // A value below an open end must be below it as a float, too, because devices compute in float.
+  // If the upper end is open, the value must be below it even after rounding to float, because devices
+  // compute in float.
   bool Contain(double value) const {
     return (open_least ? value > least : value >= least) &&
            (open_most ? static_cast<float>(value) < most : value <= most);

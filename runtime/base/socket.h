@@ -1,6 +1,6 @@
 // TCP sockets that never block, for data that does not go over gRPC. Descriptors are non-blocking and
-// close-on-exec; of these functions, only those that look up a host name block. Stateless, so thread-safe for
-// different descriptors.
+// close-on-exec; only the functions that look up a host name block. Stateless, so thread-safe for different
+// descriptors.
 #ifndef TETHYS_RUNTIME_BASE_SOCKET_H_
 #define TETHYS_RUNTIME_BASE_SOCKET_H_
 

@@ -51,16 +51,16 @@ class CheckpointWriter {
   // Removes the files unless Commit has succeeded.
   ~CheckpointWriter();
 
-  // Writes elements [arena_begin, arena_begin + values.size()) of the parameters (slot 0) or of the
-  // optimizer's slot slot - 1. Padding is skipped. The same range may be written again (a retry).
+  // Writes elements [arena_begin, arena_begin + values.size()) of the parameters (slot 0) or of optimizer
+  // slot number `slot` - 1. Padding is skipped. The same range may be written again (a retry).
   // InvalidArgument: the range lies outside the arena or overlaps another range, or a value is not finite
   // (the message names tensor and index). ResourceExhausted: the disk is full. After an error the range
   // counts as not written.
   absl::Status Write(int slot, int64_t arena_begin, absl::Span<const float> values);
 
-  // Called once, after all Writes have returned. FailedPrecondition names the first element that was not
-  // written. After any error the checkpoint is lost and Commit cannot be retried: a failed sync may have
-  // dropped the data (fsync(2)). (If only the sync of ROOT fails, the checkpoint is complete but may not
+  // Call this once, after all calls of Write have returned. FailedPrecondition names the first element that
+  // was not written. After any error the checkpoint is lost and Commit cannot be retried: a failed sync may
+  // have dropped the data (fsync(2)). (If only the sync of ROOT fails, the checkpoint is complete but may not
   // survive a power cut.) `description` goes into the manifest, which also lists the moving statistics, if
   // the model has any.
   absl::Status Commit(const proto::TrainingState& state, const proto::ModelDescription& description = {},

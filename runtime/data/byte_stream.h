@@ -37,7 +37,7 @@ class ByteStream {
  private:
   explicit ByteStream(std::shared_ptr<const ByteSource> file) : file_(std::move(file)) {}
 
-  // Appends more bytes of the file to the rest in buffer_.
+  // Appends more bytes of the file to the bytes that are left in buffer_.
   absl::Status Fill();
   bool AtGzipMagic() const;
   // Continues with the next gzip stream of the file, or ends this stream if there is none. Like gzip, ignores

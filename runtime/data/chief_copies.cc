@@ -84,7 +84,8 @@ class Copies {
          ReadFromChief read)
       : cache_(cache), files_(files), read_(read) {}
 
-  // The paths of the copies of all files that `named` names. In the data, they replace the path of the chief.
+  // The paths of the copies of all files that `named` names. In the data, these paths replace the path on the
+  // chief's machine.
   absl::StatusOr<std::vector<std::string>> Of(const ChiefPath& named) {
     std::vector<const proto::ChiefFile*> files;
     CacheKey key;

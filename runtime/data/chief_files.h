@@ -20,16 +20,16 @@ class ChiefFiles {
  public:
   static constexpr int64_t kChunk = 1 << 20;
 
-  // Finds the files that the data name, and reads each file once for its checksum. Blocks meanwhile.
+  // Finds the files that the data name, and reads each file once for its checksum. Blocks while it reads.
   // InvalidArgument: a link leads out of the folder that the job names.
   static absl::StatusOr<ChiefFiles> List(const proto::Data& data);
 
   // The files, in the order in which the job names them.
   const std::vector<proto::ChiefFile>& files() const { return files_; }
 
-  // Calls `take` with the bytes from `offset` on, at most kChunk at a time, until the end or an error of
-  // `take`. PermissionDenied: the file is not one of files(). InvalidArgument: `offset` lies beyond the end.
-  // DataLoss: the file has changed since List.
+  // Calls `take` with the bytes from `offset` on, at most kChunk at a time, until the end of the file or an
+  // error of `take`. PermissionDenied: the file is not one of files(). InvalidArgument: `offset` lies beyond
+  // the end. DataLoss: the file has changed since List.
   absl::Status Read(const std::string& path, int64_t offset,
                     absl::FunctionRef<absl::Status(absl::string_view bytes)> take) const;
 

@@ -64,7 +64,7 @@ struct DatasetSizes {
   ValueType type = ValueType::kByte;  // The type of the samples' values.
   LabelFormat labels;
   // The number of training samples in each file, without the validation split and without the samples beyond
-  // limit_samples; empty as in DataHeader.
+  // limit_samples; empty if DataHeader::file_samples is empty.
   std::vector<int64_t> file_samples;
   // The notes on the training and the test part (DataHeader), then on both together (data_notes.h).
   std::vector<std::string> notes;

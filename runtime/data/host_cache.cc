@@ -200,7 +200,7 @@ absl::StatusOr<std::string> HostCache::Entry(const std::string& name, Accept acc
   // All processes that wait for this entry take it as soon as it appears, not one after the other.
   TETHYS_ASSIGN_OR_RETURN(const absl::optional<CacheLock> lock, LockUnless(name, there));
   if (!lock.has_value()) return path;
-  // Another process may have made the entry meanwhile.
+  // Another process may have made the entry while this process waited for the lock.
   if (FileExists(path)) {
     if (accept(path)) return path;
     TETHYS_RETURN_IF_ERROR(RemoveRecursively(path));

@@ -5,7 +5,7 @@
 // the file system's access times, is removed when the cache is opened.
 //
 //   NAME           an entry
-//   NAME.partial   an entry in the making
+//   NAME.partial   an entry that is being made
 //   NAME.lock      locked (flock) by the process that makes the entry; contains the process's number
 //
 // Blocking; thread-safe.

@@ -56,7 +56,8 @@ class IdxReader {
 
  private:
   absl::Status CheckMagic(const uint8_t* magic, IdxKind kind);
-  // Names the format of the file (WhatItIs), of which only the bytes `magic` were read so far.
+  // Names the format of the file (WhatItIs). Requires that only the bytes `magic` of the file were read so
+  // far.
   std::string WhatBegins(const uint8_t* magic);
   absl::Status CheckFits(const IdxHeader& header, int64_t header_bytes) const;
   absl::Status Truncated(absl::string_view part, int64_t missing) const;

@@ -28,7 +28,7 @@ enum class IdxKind {
   kTargets,  // float32; [count, ...]
 };
 
-// A byte array that grows in place if the system can remap pages (without a copy and a second buffer).
+// A byte array that grows in place if the system can remap pages. It then needs no copy and no second buffer.
 // Move-only.
 class ByteBuffer {
  public:

@@ -1,4 +1,4 @@
-// Data in IDX files: the images in one, the labels in another, both held in memory.
+// Data in IDX files: one file has the images, another file has the labels. Both are held in memory.
 #include "runtime/data/idx_source.h"
 
 #include <algorithm>

@@ -31,7 +31,7 @@ bool KeepsSamples(const proto::Data& data, DataPart part, const SampleSpec& spec
 // True if reading this many training samples, which the job uses, requires much unpacking or parsing. Also
 // accepts data with chief:// in their paths, as the functions of dataset.h do.
 bool UnpacksSamples(const proto::Data& data, const SampleSpec& spec, int64_t samples);
-// True if the mean and deviation, where they are computed from this many training samples, are kept.
+// True if a mean and a deviation that are computed from this many training samples are kept.
 bool KeepsScaling(const proto::Data& data, const SampleSpec& spec, int64_t samples);
 
 // A hash of everything that determines the samples: the fields of the job, the files and their versions. Has

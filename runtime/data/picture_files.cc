@@ -45,7 +45,7 @@ bool IsPictureName(absl::string_view name) {
 }
 
 // Reads a file that is smaller than `bytes`, with as few system calls as possible: all calls together take a
-// third of the time of a small picture. Returns the size of the file; 0: the file is empty, longer or
+// third of the time that a small picture takes. Returns the size of the file; 0: the file is empty, longer or
 // unreadable, or, like a pipe, cannot be read at a given position.
 int64_t ReadSmallFile(const std::string& path, absl::Span<uint8_t> bytes) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));

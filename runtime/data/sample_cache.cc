@@ -256,7 +256,7 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> OpenTicking(const OpenSource
   return open_source();
 }
 
-// Writes a complete cache to the file, in which space is reserved.
+// Writes a complete cache to the file `fd`, in which the space was reserved before.
 absl::Status FillFrom(const SampleSource& source, const SampleCacheRequest& request, int fd,
                       const std::string& name, absl::FunctionRef<void()> progressed) {
   TETHYS_CHECK(source.spec() == request.content.spec && source.size() == request.content.samples);

@@ -62,7 +62,7 @@ class ForwardReader {
   std::vector<uint8_t> block_;
 };
 
-// Calls `found` with the place of each record; returns the first error of the file or of `found`.
+// Calls `found` with the position (place) of each record; returns the first error of the file or of `found`.
 absl::Status ForEachRecord(const ByteSource& bytes, absl::FunctionRef<absl::Status(int64_t place)> found) {
   ForwardReader reader(bytes);
   const int64_t end = bytes.size();

@@ -40,8 +40,8 @@ struct Reading {
   int64_t bytes_of_first = 0;  // The size of the first record.
 };
 
-// The name of a record for errors. Its text is made only for errors, because that takes as long as checking a
-// small record.
+// The name of a record for errors. Its text is made only for errors, because making the text takes as long as
+// checking a small record.
 struct RecordName {
   const RecordFile& file;
   int64_t record = 0;

@@ -18,7 +18,7 @@ namespace tethys {
 inline constexpr double kMaxSamplesOfJob = static_cast<double>(std::numeric_limits<int64_t>::max());
 inline constexpr double kMaxEpochs = 1 << 20;
 
-// Keeps the first problem only, because later ones often follow from it.
+// Keeps the first problem only, because later problems often follow from it.
 class Problems {
  public:
   explicit Problems(const FieldLocator& where) : where_(where) {}

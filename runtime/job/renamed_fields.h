@@ -25,7 +25,8 @@ absl::Span<const RenamedField> RenamedFields();
 // "'bucket_bytes' is now 'tuning.bucket_bytes'", for a name that a field of `type` had in an earlier version.
 // Empty if no field of `type` had this name.
 std::string RenamedText(const google::protobuf::Descriptor& type, absl::string_view name);
-// The same for a path: "'resources.interval_seconds' is now 'tuning.resources.interval_seconds'".
+// Like RenamedText above, for a path: "'resources.interval_seconds' is now
+// 'tuning.resources.interval_seconds'".
 std::string RenamedText(absl::string_view path);
 
 // The text of a job with present names in place of former ones. Requires text as ResolvedText writes it, with

@@ -29,7 +29,8 @@ struct HttpRequest {
   bool head = false;
   std::vector<std::string> headers = {};  // Each "Name: value".
   HttpCredentials credentials = {};
-  // The authorities that are trusted, in PEM. Empty: the authorities of the system.
+  // The certificates of the authorities that are trusted, in PEM. Empty: the authorities of the system are
+  // trusted.
   std::string ca_certificates = {};
   int64_t most_bytes = 0;  // Limit on the body of a successful answer.
   // An empty string whose memory the body of a successful answer may take, or null.

@@ -215,8 +215,8 @@ class CachedFile final : public RemoteFile, public std::enable_shared_from_this<
   }
 
  private:
-  // The most blocks of random_bytes bytes that one read takes. A larger read takes blocks of the usual size,
-  // so that it does not make many requests.
+  // The most blocks of random_bytes bytes that one read takes. A larger read takes blocks of block_bytes_
+  // bytes, so that it does not make many requests.
   static constexpr int64_t kMostRandomBlocks = 4;
 
   // The cache's key of block `number` of a file read in blocks of `bytes` bytes; blocks of two sizes have

@@ -20,7 +20,8 @@ class RemoteObject {
 
   const std::string& name() const { return name_; }  // The URL as the job names it.
   int64_t size() const { return size_; }             // At least 1.
-  // Distinguishes this content of the file from others: an ETag, a time of modification, or nothing.
+  // A text that tells this content of the file from other contents: an ETag or a time of modification. Empty
+  // if the server gives neither.
   const std::string& version() const { return version_; }
 
   // How many blocks of RemoteOptions::block_bytes bytes one request should fetch: more than 1 if a request is

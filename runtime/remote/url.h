@@ -9,8 +9,8 @@
 
 namespace tethys {
 
-// SCHEME://AUTHORITY/PATH. For http and https the path is the text behind the host in the request, query
-// included; for webhdfs, swebhdfs and s3 it is a path or key without escapes.
+// SCHEME://AUTHORITY/PATH. For http and https, the path is everything after the host, including the query.
+// For webhdfs, swebhdfs and s3, the path is a path or key without escapes.
 struct Url {
   std::string scheme;     // In lower case.
   std::string authority;  // HOST or HOST:PORT, in lower case; for webhdfs a list of these; for s3 the bucket.

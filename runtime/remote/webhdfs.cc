@@ -43,7 +43,7 @@ std::string ExceptionText(const HttpAnswer& answer) {
       absl::StrCat(parsed->remote_exception().exception(), ": ", parsed->remote_exception().message()));
 }
 
-// The answer as an error, with the text of the exception.
+// Turns an unsuccessful answer into an error with the text of the answer's exception.
 absl::Status Refusal(HttpReply reply, const std::string& name) {
   const std::string exception = ExceptionText(reply.answer);
   if (!exception.empty()) reply.answer.body = exception;

@@ -14,7 +14,7 @@ namespace tethys {
 absl::StatusOr<proto::WebhdfsAnswer> ParseWebhdfsAnswer(const std::string& json);
 
 // Whether a NameNode says that it cannot serve now, because it is on standby, in safe mode or overloaded;
-// another NameNode, or this one later, may serve.
+// another NameNode may serve, or this NameNode may serve later.
 bool IsNotReady(const HttpAnswer& answer);
 
 }  // namespace tethys

@@ -26,8 +26,8 @@ enum class StrategyFamily {
 // How workers get their batches.
 enum class Batches {
   kInStep,  // Every worker computes its part of each global batch by itself.
-  // The chief leases batches in rounds; a round has one batch for every worker, and its batches together are
-  // a global batch.
+  // The chief leases batches in rounds; a round has one batch for every worker, and the batches of a round
+  // form a global batch.
   kInRounds,
   kOnDemand,  // The chief leases the next batch to the next worker that requests one.
 };
@@ -35,7 +35,7 @@ enum class Batches {
 // The gradients from which an update of the parameters is made.
 enum class UpdateUnit {
   kStep,  // All gradients of one step, divided by the samples of its global batch.
-  // The pushes of a step that are pending together, or each push alone, depending on GradientScale
+  // All pushes of a step that are pending at the same time, or each push alone, depending on GradientScale
   // (job_shape.h).
   kPushes,
   kPush,  // Each push makes an update of its own.

@@ -1,7 +1,6 @@
 // The chief's side of measuring resources: receives the samples of all processes and machines, streams them
 // to RUN_DIR/resources.csv on the chief's clock, and keeps means and extremes for the summary. Memory grows
-// with the number of processes, not of samples. Thread-compatible; Open and Flush wait for the disk, nothing
-// else does.
+// with the number of processes, not of samples. Thread-compatible; only Open and Flush wait for the disk.
 #ifndef TETHYS_RUNTIME_TELEMETRY_RESOURCE_LOG_H_
 #define TETHYS_RUNTIME_TELEMETRY_RESOURCE_LOG_H_
 
@@ -32,7 +31,7 @@ class ResourceLog {
   static absl::StatusOr<std::unique_ptr<ResourceLog>> Open(const std::string& run_dir, Nanoseconds begin);
 
   // Sets the machines whose samples are added up. A sum is made whenever each of these machines has sent a
-  // new sample; a machine that has sent none for three intervals is neither waited for nor counted.
+  // new sample; a machine that has sent no sample for three intervals is neither waited for nor counted.
   void SetMachines(const std::vector<std::string>& hosts);
 
   // `clock_offset` is the chief's clock minus the sample's clock. An implausible sample (no length, a

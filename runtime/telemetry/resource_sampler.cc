@@ -19,7 +19,8 @@
 namespace tethys {
 namespace {
 
-// The shortest interval that CollectLast samples: a machine's CPU time is counted in ticks of 10 ms.
+// CollectLast takes no sample of a shorter interval, because a machine's CPU time is counted in ticks of 10
+// ms.
 constexpr Nanoseconds kLeastInterval = 100 * kMillisecond;
 constexpr int64_t kMaxProcBytes = int64_t{4} << 20;
 

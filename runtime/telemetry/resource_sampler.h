@@ -47,7 +47,7 @@ class ResourceSampler {
   // The first interval begins at construction.
   ResourceSampler(const Clock& clock, const Options& options);
 
-  // The process computes on this GPU from now on.
+  // Tells the sampler that the process computes on this GPU from now on.
   void WatchGpu(std::unique_ptr<NvmlGpu> gpu) { gpu_ = std::move(gpu); }
 
   using Samples = google::protobuf::RepeatedPtrField<proto::ResourceSample>;

@@ -1,6 +1,6 @@
 // The chief's side of measuring: receives all workers' step records and the epochs' results, streams them to
 // RUN_DIR/steps.csv and epochs.csv, and keeps what the summary needs. Memory does not grow with the number of
-// steps. Thread-compatible; Open, Flush and the destructor wait for the disk, nothing else does.
+// steps. Thread-compatible; only Open, Flush and the destructor wait for the disk.
 #ifndef TETHYS_RUNTIME_TELEMETRY_TIMING_COLLECTOR_H_
 #define TETHYS_RUNTIME_TELEMETRY_TIMING_COLLECTOR_H_
 

@@ -57,10 +57,11 @@ enum class FrameKind : uint8_t {
   // The next three kinds serve updates that depend on norms over all servers (ps/norm_exchange.h). Such a
   // frame has the sequence and the step of the worker's push. Its range count is the number of exchanged sums
   // of squares, which have dtype float64.
-  kNorm = 11,     // Worker to server, without payload. The answer is kNorm with the server's sum of squares.
-  kCommit = 12,   // Worker to server: the sums over all servers. The answer is kCommit without payload.
-  kMeasure = 13,  // Worker to server: the total of the answers to kNorm, if gradients are clipped. The answer
-                  // is kMeasure with the sums of squares of the server's shards.
+  kNorm = 11,    // Worker to server, without payload. The answer is kNorm with the server's sum of squares.
+  kCommit = 12,  // Worker to server: the sums over all servers. The answer is kCommit without payload.
+  // Worker to server: the total of the answers to kNorm, if gradients are clipped. The answer is kMeasure
+  // with the sums of squares of the server's shards.
+  kMeasure = 13,
   kMessage = 14,  // For rings: a message between two ranks.
 };
 
