@@ -335,7 +335,7 @@ class DataFormatsTest(TethysTest):
                 (good.replace("train_batch_*", "labels").replace("300", "0").replace("1200", "0"),
                  "labels.bin: label 99 of record 0 is outside the 10 classes"),
                 (good.replace("classes: 10", "classes: 10 augment { random_crop { pad: 17 } }"),
-                 "data.augment.random_crop.pad is 17, but images are [32, 32, 3]: at most 16")):
+                 "data.augment.random_crop.pad is 17, but images are [32, 32, 3]: it may be at most 16")):
             with self.subTest(message=message), Run(["strategy=local"], job=job) as run:
                 self.assertEqual(run.start().finish(), 2, run.output)
                 self.assertIn(message, run.output)

@@ -65,8 +65,8 @@ TEST(Safetensors, RangesMustCoverTheDataExactlyOnce) {
   ExpectRefused("{" + first + "," + Tensor("b", "[1]", "[12,16]") + "}", 16, "leaves a gap");
   ExpectRefused("{" + Tensor("a", "[2]", "[4,12]") + "}", 12, "leaves a gap");
   ExpectRefused("{" + first + "}", 7, "cut short");
-  ExpectRefused("{" + first + "}", 9, "end at byte 8 of 9");
-  ExpectRefused("{}", 1, "end at byte 0 of 1");
+  ExpectRefused("{" + first + "}", 9, "end at byte 8, but the data end at byte 9");
+  ExpectRefused("{}", 1, "end at byte 0, but the data end at byte 1");
 }
 
 TEST(Safetensors, DataLengthMustMatchShapeAndDtype) {

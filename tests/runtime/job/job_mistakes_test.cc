@@ -180,7 +180,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"workers: 3",
                 "workers: 3 timeouts { step: 5 }",
                 "my.textproto:16:23: ",
-                {"timeouts.step is 5", "silence is 10", "must be longer"}},
+                {"timeouts.step is 5", "silence is 10", "raise timeouts.step"}},
         Mistake{
             "workers: 3", "workers: 3 timeouts { step: -1 }", "my.textproto:16:23: ", {"must be above 0"}},
         Mistake{"workers: 3",
