@@ -188,7 +188,7 @@ absl::StatusOr<absl::optional<CacheLock>> HostCache::LockUnless(const std::strin
   }
   const absl::StatusOr<std::string> holder = ReadFile(path, 64);
   return absl::DeadlineExceededError(absl::StrCat(
-      "process ", holder.ok() ? absl::StripSuffix(*holder, "\n") : "(unknown)", " on this host makes ",
+      "process ", holder.ok() ? absl::StripSuffix(*holder, "\n") : "(unknown)", " on this host is making ",
       PathOf(name), " and has shown no progress for ", ToSeconds(patience_),
       " s: check what this process waits for, or end it, and start the job again"));
 }

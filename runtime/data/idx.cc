@@ -146,8 +146,8 @@ absl::Status IdxReader::CheckFits(const IdxHeader& header, int64_t header_bytes)
   const Shape& shape = header.shape;
   absl::StatusOr<int64_t> count = ElementCount(shape);
   if (!count.ok() || *count > kMaxValues) {
-    return Invalid(absl::StrCat("the header announces ", ShapeText(shape), ", more than ", kMaxValues,
-                                " bytes: the header is damaged; fetch the file again"));
+    return Invalid(absl::StrCat("the header announces the shape ", ShapeText(shape), ", more than ",
+                                kMaxValues, " bytes: the header is damaged; fetch the file again"));
   }
   *count *= BytesOf(header.type);
   if (!file_->gzipped()) {
@@ -159,7 +159,7 @@ absl::Status IdxReader::CheckFits(const IdxHeader& header, int64_t header_bytes)
                                               ShapeText(shape), ": fetch the file again"));
     }
   } else if (*count / kMaxExpansion > file_->file_bytes()) {
-    return Invalid(absl::StrCat("the header announces ", ShapeText(shape), ", more than ",
+    return Invalid(absl::StrCat("the header announces the shape ", ShapeText(shape), ", more than ",
                                 file_->file_bytes(),
                                 " bytes of gzip can hold: the header is damaged; fetch the file again"));
   }

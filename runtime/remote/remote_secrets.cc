@@ -75,8 +75,9 @@ absl::StatusOr<proto::RemoteSecrets> ParseRemoteSecrets(const std::string& text,
   if (!parser.ParseFromString(text, &secrets)) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, error.text(),
-                     ": not understood; write place { url_prefix: \"https://HOST/\" password { user: "
-                     "\"...\" password: \"...\" } }, or bearer_token, s3, webhdfs_user, ca_file"));
+                     ": not understood; write, for example, place { url_prefix: \"https://HOST/\" password { "
+                     "user: \"...\" password: \"...\" } }; other fields of a place are bearer_token, s3, "
+                     "webhdfs_user and ca_file"));
   }
   for (int i = 0; i < secrets.place_size(); ++i) {
     const absl::Status checked = CheckPlace(*secrets.mutable_place(i));

@@ -132,7 +132,7 @@ absl::StatusOr<Frame> Frame::Decode(const char* bytes, int64_t size) {
                                                    ": use the same build everywhere"));
   }
   if (Get<uint32_t>(bytes, kCrcOffset) != HeaderCrc(bytes)) {
-    return absl::DataLossError("frame header is damaged (checksum)");
+    return absl::DataLossError("the header of the frame is damaged: its checksum is wrong");
   }
   Frame frame;
   const uint8_t kind = Get<uint8_t>(bytes, 6);

@@ -86,7 +86,7 @@ absl::StatusOr<int64_t> ElementCount(const Shape& shape) {
   for (const int64_t axis : shape) {
     if (axis < 0 || (axis > 0 && count > (int64_t{1} << 62) / axis)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("shape ", ShapeText(shape), " is negative or too large"));
+          absl::StrCat("shape ", ShapeText(shape), " has a negative axis or too many elements"));
     }
     count *= axis;
   }
