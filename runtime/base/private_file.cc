@@ -38,8 +38,8 @@ absl::Status CheckPrivate(const PrivateFileFacts& file, const PrivateFileReader&
     const char* remedy =
         file.owner == reader.user
             ? "chmod 600 "
-            : "this user does not own the file, so its owner must be root, its group a group of this "
-              "process, and its mode 0440 (in Kubernetes: set fsGroup and defaultMode: 0400): ";
+            : "this user does not own the file, so root must own it, its group must be a group of this "
+              "process, and its mode must be 0440 (in Kubernetes: set fsGroup and defaultMode: 0400): ";
     return absl::PermissionDeniedError(absl::StrFormat("%s has mode %04o: others could read %s; %s%s", path,
                                                        file.mode & 07777, secret, remedy, path));
   }

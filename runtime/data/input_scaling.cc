@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kReported = 1024;  // The number of samples between two reports of progress.
 
 // The sums over the training split, by channel, from which the standardisation is computed. `Sum` is the type
-// of the sum of values minus `origin`.
+// of the sums, whose terms are values minus an origin.
 template <typename Sum>
 struct Moments {
   std::vector<Sum> values, squares;

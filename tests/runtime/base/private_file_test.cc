@@ -34,7 +34,7 @@ TEST(PrivateFileTest, RootsFileReadableByOwnGroupIsAccepted) {
 TEST(PrivateFileTest, RootsFileWithAnyOtherAccessIsRefused) {
   EXPECT_THAT(Refusal(0, kGroup, 0444), HasSubstr("defaultMode: 0400"));
   EXPECT_THAT(Refusal(0, kGroup, 0460), HasSubstr("mode 0460"));
-  EXPECT_THAT(Refusal(0, 7, 0440), HasSubstr("its group a group of this process"));
+  EXPECT_THAT(Refusal(0, 7, 0440), HasSubstr("its group must be a group of this process"));
   EXPECT_THAT(Refusal(0, kGroup, 0400), HasSubstr("belongs to another user"));
 }
 
