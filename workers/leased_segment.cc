@@ -32,7 +32,8 @@ class LeasedSegment final : public SegmentCourse {
                            range.end() - range.step_begin() <= range.step_count();
       if (!in_step || range.begin() < run_.begin() || range.end() > run_.end()) {
         return absl::InternalError(absl::StrCat("the chief leased positions [", range.begin(), ", ",
-                                                range.end(), "), outside the segment"));
+                                                range.end(),
+                                                "), which do not all lie in one step of the segment"));
       }
       leases_.push_back({.positions = {range.begin(), range.end()},
                          .global_count = range.step_count(),

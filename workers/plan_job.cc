@@ -145,10 +145,10 @@ absl::Status CheckRestOfEpoch(const proto::JobPlan& plan, int64_t position) {
                                         job.data().classes()));
   const absl::Status last_batch = model.CheckBatch(SmallestPart(rest, SplitOf(job)));
   if (last_batch.ok()) return last_batch;
-  return absl::FailedPreconditionError(
-      absl::StrCat("model: ", last_batch.message(), "; the job goes on at position ", position,
-                   " of an epoch of ", SamplesPerEpoch(plan), " samples, which then ends with a batch of ",
-                   rest, ": resume with another batch size"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "model: ", last_batch.message(), "; the job goes on at position ", position, " of an epoch of ",
+      SamplesPerEpoch(plan), " samples, and the rest of this epoch ends with a batch of ", rest,
+      ": resume with another batch size"));
 }
 
 absl::Status CheckFileSamples(const proto::JobPlan& plan, const std::vector<int64_t>& file_samples) {
@@ -158,7 +158,7 @@ absl::Status CheckFileSamples(const proto::JobPlan& plan, const std::vector<int6
   const std::vector<int64_t> planned(plan.file_samples().begin(), plan.file_samples().end());
   if (file_samples.size() != planned.size() || planned.empty()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("number of files with training data: ", file_samples.size(), " on this host, ",
+        absl::StrCat("number of files with training data: ", file_samples.size(), " on this host, but ",
                      planned.size(), " in the job's plan", kRemedy));
   }
   const auto [own, expected] = std::mismatch(file_samples.begin(), file_samples.end(), planned.begin());
@@ -168,7 +168,7 @@ absl::Status CheckFileSamples(const proto::JobPlan& plan, const std::vector<int6
   const size_t file = own - file_samples.begin();
   return absl::FailedPreconditionError(
       absl::StrCat(file < paths.size() ? paths[file] : absl::StrCat("file ", file), " has ", *own,
-                   " samples for training on this host, ", *expected, " in the job's plan", kRemedy));
+                   " samples for training on this host, but ", *expected, " in the job's plan", kRemedy));
 }
 
 }  // namespace tethys

@@ -71,7 +71,7 @@ absl::StatusOr<ReplicaUpdate> Replica::MakeUpdate(const proto::Optimizer& config
 
 absl::Status Replica::SetRows(int64_t rows) {
   TETHYS_CHECK(strategy_ == nullptr && evaluation_plan_ == nullptr,
-               "the number of rows changes beside a strategy or a plan that evaluates");
+               "the number of rows must not change while there is a strategy or a plan for evaluations");
   options_.rows = rows;
   activations_.reset();      // Freed first, so that the device never holds the old and the new buffer.
   device_->ReleaseUnused();  // The buffers of the previous plan have sizes that no later buffer may have.

@@ -146,7 +146,7 @@ absl::Status CheckpointCoordinator::Restore(const proto::SaveState& state, int s
   for (const int index : state.writing()) {
     writing.insert({source_role_, index});
     check.That(std::count(state.source().begin(), state.source().end(), index) > 0, "task ", index,
-               " writes and is no source");
+               " is writing the checkpoint, but is not one of its sources");
   }
   const bool writes = state.stage() == proto::SaveState::WRITING;
   check.That(writes == !writing.empty(), writing.size(), " sources write in stage ", state.stage());

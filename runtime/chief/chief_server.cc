@@ -57,7 +57,7 @@ class OrderWriter {
     }
     thread_.Join();
     MutexLock lock(mu_);
-    if (deaf_) TETHYS_LOG(Warning, "ended the session of ", peer_, ": it reads no orders");
+    if (deaf_) TETHYS_LOG(Warning, "ended the session of ", peer_, ", because that task reads no orders");
   }
 
   // May be called on any thread; never blocks.
@@ -269,7 +269,8 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
       const int64_t count = chunk.range().count();
       if (count < 0 || count > kChunkElements || chunk.range().begin() < 0 ||
           chunk.data().size() != count * sizeof(float)) {
-        return absl::InvalidArgumentError("a checkpoint chunk whose length contradicts its range");
+        return absl::InvalidArgumentError(
+            "the length of a checkpoint chunk contradicts the range of the chunk");
       }
       values.resize(count);
       std::memcpy(values.data(), chunk.data().data(), chunk.data().size());

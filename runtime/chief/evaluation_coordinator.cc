@@ -89,7 +89,7 @@ absl::Status EvaluationCoordinator::Restore(const proto::EvaluationState& state,
   QualitySums sums;
   check.And(sums.Restore(state.sums()));
   check.That(state.sums().confusion().empty() || state.sums().confusion_size() == classes_ * classes_,
-             "the confusion matrix is not of ", classes_, " classes");
+             "the size of the confusion matrix does not fit ", classes_, " classes");
   std::map<TaskId, Part> parts;
   int64_t asked = 0, counted = 0;
   for (const proto::EvaluationState::Part& saved : state.part()) {
@@ -103,10 +103,10 @@ absl::Status EvaluationCoordinator::Restore(const proto::EvaluationState& state,
     parts[{proto::WORKER, saved.worker()}] = {.samples = saved.samples(), .answer = answer};
   }
   check.That(static_cast<int>(parts.size()) == state.part_size(), "a worker has two parts");
-  check.That(parts.empty() || asked == state.samples(), "the parts have ", asked, " samples, the split has ",
-             state.samples());
-  check.That(counted == sums.samples, "the sums are over ", sums.samples, " samples, ", counted,
-             " are counted");
+  check.That(parts.empty() || asked == state.samples(), "the parts have ", asked,
+             " samples, but the split has ", state.samples());
+  check.That(counted == sums.samples, "the sums are over ", sums.samples,
+             " samples, but the finished parts have ", counted, " samples");
   TETHYS_RETURN_IF_ERROR(check.status());
   id_ = state.id();
   samples_ = state.samples();

@@ -29,7 +29,7 @@ absl::Status CheckRecord(const proto::StepRecord& record) {
   }
   if (plausible) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("a record that no step can have: ", record.ShortDebugString()));
+      absl::StrCat("no step can have this record: ", record.ShortDebugString()));
 }
 
 int64_t LabelsOfSample(const proto::JobPlan& plan) {

@@ -331,9 +331,9 @@ void JobController::CheckMembers(Nanoseconds now, Actions& actions) {
   }
   Fail(absl::DeadlineExceededError(
            absl::StrCat("not ready ", patience, ": ", absl::StrJoin(missing, ", "),
-                        gathers ? ", which did not join: they were not started, or cannot reach this chief; "
-                                  "tethys hosts check tests all links"
-                                : ", which had joined; their logs say what they waited for")),
+                        gathers ? "; a task that did not join was not started or cannot reach this chief "
+                                  "(`tethys hosts check` tests all links)"
+                                : "; each had joined, and its log says what it waited for")),
        first, now);
 }
 

@@ -30,7 +30,7 @@ void JobController::Save(proto::ChiefState& state) const {
 absl::StatusOr<std::unique_ptr<JobController>> JobController::Restore(proto::JobPlan plan,
                                                                       const proto::ChiefState& state) {
   StateCheck check;
-  check.That(state.own().job_hash() == plan.job_hash(), "it is of another job");
+  check.That(state.own().job_hash() == plan.job_hash(), "it belongs to another job");
   check.Time("started_ns", state.own().started_ns());
   TETHYS_RETURN_IF_ERROR(Annotate(check.status(), "the chief's state"));
   const int workers = plan.job().workers();
@@ -89,16 +89,16 @@ absl::Status JobController::CheckStages() const {
   const bool pauses = pause_.state() != PauseCoordinator::State::kIdle;
   StateCheck check;
   check.That(phase == JobPhase::kTrain || ending() || running_.used_count() == segment.positions.count(),
-             "samples of a segment are left at a barrier");
+             "the job is at a barrier, but the segment has unused samples");
   check.That(phase != JobPhase::kTrain || (running_.open() && segment.epoch == state_.epoch() &&
                                            segment.positions.begin == state_.position()),
              "the job trains, but no segment begins at the last barrier");
   check.That(ending() || saves == (phase == JobPhase::kSave),
-             "a save is open, or is due, in the wrong phase");
+             "the job saves outside the phase for saving, or is in this phase without saving");
   check.That(!pauses || (interrupted() && running_.open() && !planner_.leased()),
-             "a segment pauses, but nothing interrupted it");
+             "a segment is paused, but no interrupt can have paused it");
   check.That(!course_.evaluating() || (evaluation_.id() > 0 && evaluation_.id() == own_.order_id()),
-             "the job evaluates, but not by its last order");
+             "the job evaluates, but the evaluation is not the last order");
   check.That(evaluation_.id() <= own_.order_id(), "an evaluation is newer than the last order");
   return check.status();
 }

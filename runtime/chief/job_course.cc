@@ -48,7 +48,7 @@ void JobCourse::Save(proto::CourseState& state) const {
 absl::Status JobCourse::Restore(const proto::CourseState& state) {
   if (!Saved::Phase_IsValid(state.phase()) || !Saved::EpochResultStage_IsValid(state.epoch_result()) ||
       !Saved::SaveStage_IsValid(state.save())) {
-    return absl::InvalidArgumentError(absl::StrCat("no job has the stages ", state.ShortDebugString()));
+    return absl::InvalidArgumentError(absl::StrCat("no job can be in the stages ", state.ShortDebugString()));
   }
   state_ = {.phase = static_cast<JobPhase>(state.phase()),
             .epoch_result = static_cast<EpochResultStage>(state.epoch_result()),

@@ -329,7 +329,7 @@ class Attempt {
   }
   absl::Status Surplus(int64_t at, const std::string& who) const {
     return absl::DataLossError(
-        absl::StrCat(PositionText(at), " was used by ", who, " though it should not be"));
+        absl::StrCat(PositionText(at), " was used by ", who, ", though it should not have been used"));
   }
   std::string PositionText(int64_t at) const {
     return absl::StrCat("position ", at % line_.samples_per_epoch, " of epoch ",
@@ -386,8 +386,8 @@ absl::StatusOr<CheckResult> CheckLines(Lines& lines) {
     if (!attempt.has_value()) return absl::OkStatus();
     TETHYS_ASSIGN_OR_RETURN(const int64_t samples, attempt->Finish());
     if (samples > kMaxNumber - result.samples) {
-      return absl::DataLossError(
-          absl::StrCat("attempt ", result.attempts, " of the journal uses ", samples, " samples"));
+      return absl::DataLossError(absl::StrCat("attempt ", result.attempts, " of the journal uses ", samples,
+                                              " samples, too many to count"));
     }
     result.samples += samples;
     result.ended = attempt->ended();

@@ -164,7 +164,7 @@ absl::Status LeaseBook::Use(int worker, Slice positions) {
   if (held == held_.end() || held->second.worker != worker || held->second.lease.positions != positions) {
     return absl::FailedPreconditionError(absl::StrCat("worker ", worker, " reports positions [",
                                                       positions.begin, ", ", positions.end,
-                                                      ") as used, for which it holds no lease"));
+                                                      ") as used, but holds no lease for these positions"));
   }
   held_.erase(held);
   return absl::OkStatus();

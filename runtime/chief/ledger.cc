@@ -7,14 +7,14 @@ namespace tethys {
 absl::Status SampleLedger::Use(int worker, Slice positions) {
   const auto refuse = [&](absl::string_view why) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "worker ", worker, " reports positions [", positions.begin, ", ", positions.end, ") as used, ", why));
+        "worker ", worker, " reports positions [", positions.begin, ", ", positions.end, ") as used: ", why));
   };
   if (positions.count() == 0) return absl::OkStatus();
   if (positions.count() < 0 || positions.begin < segment_.begin || positions.end > segment_.end) {
-    return refuse(absl::StrCat("outside the segment [", segment_.begin, ", ", segment_.end, ")"));
+    return refuse(absl::StrCat("they are outside the segment [", segment_.begin, ", ", segment_.end, ")"));
   }
   if (used_.Add(positions.begin, positions.end) != IntervalSet::kNone) {
-    return refuse("some of which are used already");
+    return refuse("some of them are used already");
   }
   return absl::OkStatus();
 }

@@ -109,15 +109,16 @@ absl::Status RunningSegment::Restore(const proto::SegmentState& state, int worke
   check.Count("run", state.run());
   check.Within("epoch", segment.epoch, 0, last_epoch());
   const auto& [begin, end] = segment.positions;
-  check.That(0 <= begin && begin <= end && end <= planner_.epoch_positions(), "the segment is [", begin, ", ",
-             end, ") of an epoch of ", planner_.epoch_positions());
+  check.That(0 <= begin && begin <= end && end <= planner_.epoch_positions(), "the segment [", begin, ", ",
+             end, ") does not lie within the positions of an epoch, 0 to ", planner_.epoch_positions());
   TETHYS_RETURN_IF_ERROR(check.status());
   if (state.open()) segment = planner_.CutAt(segment, end);
   check.That(state.steps() == segment.steps && state.ends_epoch() == segment.ends_epoch, "the segment [",
              begin, ", ", end, ") has ", state.steps(), " steps");
   const int64_t dealt_end = state.leases().dealt_end();
   check.That(!state.open() || !planner_.leased() || (begin <= dealt_end && dealt_end <= end),
-             "batches are dealt until ", dealt_end, " of the segment [", begin, ", ", end, ")");
+             "batches are dealt up to position ", dealt_end, ", outside the segment [", begin, ", ", end,
+             ")");
   check.And(Annotate(leases_.Restore(state.leases(), {.workers = workers,
                                                       .servers = servers,
                                                       .segment = segment.positions,
@@ -131,14 +132,14 @@ absl::Status RunningSegment::Restore(const proto::SegmentState& state, int worke
     check.That(used.begin() < used.end(), "a used slice is empty");
     if (!check.ok()) continue;
     check.That(ledger.Use(0, SliceOf(used)).ok(), "the used slice [", used.begin(), ", ", used.end(),
-               ") is outside the segment, or used twice");
+               ") is outside the segment, or overlaps another used slice");
   }
   IntervalSet all = ledger.used();
   leases_.ForEachBatch([&](Slice positions) {
     leased += positions.count();
     if (!check.ok() || positions.count() == 0) return;
     check.That(all.Add(positions.begin, positions.end) == IntervalSet::kNone, "positions of the batch [",
-               positions.begin, ", ", positions.end, ") are used or leased, too");
+               positions.begin, ", ", positions.end, ") are used or belong to another batch, too");
   });
   check.That(planner_.leased() ? all.count() == segment.positions.count() : leased == 0, "of the segment [",
              begin, ", ", end, ") ", ledger.used_count(), " positions are used and ", leased,

@@ -93,8 +93,9 @@ absl::StatusOr<SegmentRest> SegmentPlanner::RestOf(const TrainingSegment& segmen
   if (!leased()) {
     const int64_t first = rest.segment.positions.begin;
     if (gaps->size() > 1 || (!gaps->empty() && (gaps->front().end != end || (first - begin) % batch_ != 0))) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("the step of position ", first, " is used only in part, or a later step is used"));
+      return absl::FailedPreconditionError(absl::StrCat("only a part of the samples of the step at position ",
+                                                        first,
+                                                        " is used, or samples of a later step are used"));
     }
     rest.segment.steps = StepsOf(end - first);
     return rest;

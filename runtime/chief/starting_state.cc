@@ -24,7 +24,7 @@ absl::Status CheckSameOrder(const proto::JobPlan& plan, const proto::TrainingSta
   return absl::FailedPreconditionError(absl::StrCat(
       path, " was saved at position ", state.position(), " of an epoch, whose order is ",
       OrderName(state.order()), "; the job's order is ", OrderName(order),
-      ", so the rest of the epoch would be other samples: resume with the same data.shuffle, "
+      ", so the rest of the epoch would have other samples: resume with the same data.shuffle, "
       "data.sharding, "
       "strategy, workers and batch, or change them at the end of an epoch (checkpoint.every_epochs)"));
 }
@@ -47,7 +47,7 @@ absl::Status CheckFits(const proto::JobPlan& plan, const proto::TrainingState& s
   if (state.position() > 0 && state.position() >= used) {
     return absl::FailedPreconditionError(absl::StrCat(
         path, " was saved at position ", state.position(), " of an epoch, but the job uses only the first ",
-        used, ": resume with drop_remainder: false or a smaller batch"));
+        used, " samples of an epoch: resume with drop_remainder: false or a smaller batch"));
   }
   return absl::OkStatus();
 }
@@ -83,8 +83,8 @@ absl::Status CheckLeftToTrain(const proto::JobPlan& plan, const proto::TrainingS
   const std::string remedy = by_epochs ? absl::StrCat("--set=epochs=", state.epoch() + 1)
                                        : absl::StrCat("--set=max_steps=", state.step() + 1);
   return absl::FailedPreconditionError(
-      absl::StrCat("nothing is left to train: ", DoneText(state), " are done, the job has ", LengthText(job),
-                   "; to train on, make the job longer, with ", remedy, " or more"));
+      absl::StrCat("nothing is left to train: ", DoneText(state), " are done, and the job has only ",
+                   LengthText(job), "; to train on, make the job longer, with ", remedy, " or more"));
 }
 
 namespace {

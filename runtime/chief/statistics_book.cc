@@ -97,14 +97,14 @@ absl::Status StatisticsBook::Restore(const proto::StatisticsState& state) {
   const auto workers = static_cast<int>(workers_.size());
   const auto check_arena = [&](const Values& values, bool may_lack) {
     check.That(values.size() == size || (may_lack && values.empty()), "an arena has ", values.size(),
-               " elements, the mean has ", size);
+               " elements, but the mean has ", size);
     check.That(AllFinite(values), "a value is not finite");
   };
   check_arena(state.mean(), false);
-  check.That(state.worker_size() == workers, "it is of ", state.worker_size(), " workers, the job has ",
-             workers);
-  check.That(state.averaged().empty() || state.averaged_size() == workers, "the mean is of ",
-             state.averaged_size(), " workers, the job has ", workers);
+  check.That(state.worker_size() == workers, "they are of ", state.worker_size(),
+             " workers, but the job has ", workers);
+  check.That(state.averaged().empty() || state.averaged_size() == workers, "the mean is over ",
+             state.averaged_size(), " workers, but the job has ", workers);
   for (const proto::StatisticsState::Arena& own : state.averaged()) check_arena(own.value(), false);
   for (const proto::StatisticsState::Reported& worker : state.worker()) {
     check_arena(worker.own().value(), true);

@@ -160,7 +160,7 @@ absl::Status WorkerLosses::Restore(const proto::LossesState& state) {
   for (const proto::LossesState::Question& saved : state.question()) {
     check_worker(saved.worker());
     check.That(saved.fence().worker() == saved.worker() || saved.fence().incarnation() == 0,
-               "the request on worker ", saved.worker(), " names worker ", saved.fence().worker());
+               "the request about worker ", saved.worker(), " names worker ", saved.fence().worker());
     check.Within("unanswered", saved.unanswered(), 0, roster_.membership().Count(proto::PS));
     check.Time("lost_at_ns", saved.lost_at_ns());
     questions[{proto::WORKER, saved.worker()}] = {
@@ -174,11 +174,12 @@ absl::Status WorkerLosses::Restore(const proto::LossesState& state) {
     lost.insert({proto::WORKER, loss.worker()});
   }
   for (const auto& [id, question] : questions) {
-    check.That(lost.count(id) > 0, "a request is on worker ", id.index, ", which was never lost");
+    check.That(lost.count(id) > 0, "there is a request about worker ", id.index,
+               ", but this worker was never lost");
   }
   for (const auto& [id, task] : roster_.tasks()) {
     check.That((!task.lost && !roster_.late(id)) || questions.count(id) > 0, TaskName(id.role, id.index),
-               " is lost or late, but its loss is not recorded");
+               " is lost or was replaced, but its loss is not recorded");
   }
   TETHYS_RETURN_IF_ERROR(check.status());
   questions_ = std::move(questions);

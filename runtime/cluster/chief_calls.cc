@@ -12,10 +12,8 @@ namespace tethys {
 namespace {
 
 constexpr char kUnreached[] =
-    ": the chief has ended, or a firewall or a missing route separates this machine from the chief (tethys "
-    "hosts check "
-    "tests "
-    "all links)";
+    ": the chief has ended, or a firewall or a missing route separates this machine from the chief "
+    "(`tethys hosts check` tests all links)";
 
 // Elements of one CheckpointChunk: 1 MiB.
 constexpr int64_t kChunkElements = int64_t{1} << 18;

@@ -95,7 +95,7 @@ absl::StatusOr<std::vector<std::string>> Expand(absl::string_view pattern) {
   }
   const absl::string_view rest = pattern.substr(close + 1);
   if (rest.find_first_of("[]") != absl::string_view::npos) {
-    return Wrong(absl::StrCat("'", pattern, "' has more than one range; write a line for each"));
+    return Wrong(absl::StrCat("'", pattern, "' has more than one range; write one line for each range"));
   }
   TETHYS_RETURN_IF_ERROR(CheckLength(pattern, open + rest.size()));
   std::vector<std::string> numbers;
@@ -222,7 +222,7 @@ absl::Status TakeField(absl::string_view name, absl::string_view value, LineFiel
   } else if (name == "price") {
     double price = 0;
     if (!absl::SimpleAtod(value, &price) || !std::isfinite(price) || price < 0) {
-      return Wrong(absl::StrCat("price is '", value, "'; write a number such as 0.25, per hour"));
+      return Wrong(absl::StrCat("price is '", value, "'; write a price per hour, such as 0.25"));
     }
     host.price_per_hour = price;
   } else if (name == "device") {

@@ -33,9 +33,9 @@ absl::StatusOr<VariableSet> SetOf(const google::protobuf::RepeatedPtrField<proto
                                          spec.layout(), initial_value, spec.fan_in(), spec.fan_out(),
                                          !spec.frozen()));
     if (variables.variables().back().range.begin != spec.begin()) {
-      return absl::InvalidArgumentError(absl::StrCat("plan puts variable '", spec.name(), "' at ",
-                                                     spec.begin(), ", but this variable belongs at ",
-                                                     variables.variables().back().range.begin));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the plan puts variable '", spec.name(), "' at element ", spec.begin(),
+          " of the arena, but this variable belongs at element ", variables.variables().back().range.begin));
     }
   }
   return variables;
@@ -60,8 +60,8 @@ absl::Status CheckPlanSize(const proto::JobPlan& plan) {
   if (bytes <= kMaxPlanBytes) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "the plan of this job, with ", plan.variable_size(), " variables in ", plan.placement().shard_size(),
-      " shards, takes ", bytes, " bytes, and at most ", kMaxPlanBytes,
-      " are sent to every task: let tuning.partitioner cut the model into fewer shards"));
+      " shards, takes ", bytes, " bytes, but at most ", kMaxPlanBytes,
+      " bytes can be sent to every task: let tuning.partitioner cut the model into fewer shards"));
 }
 
 void AddVariables(const VariableSet& variables, proto::JobPlan& plan) {

@@ -91,7 +91,8 @@ absl::Status Membership::CheckNewer(TaskId task, uint32_t incarnation) const {
 
 absl::Status Membership::CheckResize(TaskId task) const {
   if (task.role != proto::WORKER || leased_ || !sharded_) return absl::OkStatus();
-  return Refusal("samples are sharded over ", workers_, " workers: a worker can only be replaced");
+  return Refusal("samples are sharded over ", workers_,
+                 " workers: a worker can be replaced, but not added or removed");
 }
 
 absl::Status Membership::CheckPlaces() const {
@@ -157,7 +158,7 @@ absl::StatusOr<Membership> Membership::Restore(const proto::JobPlan& plan,
   Membership restored = Of(plan);
   if (state.seat_size() != static_cast<int>(restored.seats_.size())) {
     return absl::InvalidArgumentError(
-        absl::StrCat("it has ", state.seat_size(), " tasks, the job has ", restored.seats_.size()));
+        absl::StrCat("it has ", state.seat_size(), " tasks, but the job has ", restored.seats_.size()));
   }
   if ((state.generation() & kMostChanges) == 0) return absl::InvalidArgumentError("it has no generation");
   auto seat = restored.seats_.begin();
@@ -165,7 +166,7 @@ absl::StatusOr<Membership> Membership::Restore(const proto::JobPlan& plan,
     const TaskId task = seat->first;
     if (TaskId{saved.task().role(), saved.task().index()} != task) {
       return absl::InvalidArgumentError(
-          absl::StrCat("a task is ", saved.task().ShortDebugString(), " in place of ", NameOf(task)));
+          absl::StrCat("it has the task ", saved.task().ShortDebugString(), " in place of ", NameOf(task)));
     }
     seat->second = {.member = saved.member(), .incarnation = saved.incarnation()};
     ++seat;

@@ -24,7 +24,7 @@ class AsynchronousRule : public ConsistencyRule {
     }
     if (push.version > version) {
       return absl::OutOfRangeError(absl::StrCat("its gradients are of version ", push.version,
-                                                ", the parameters' version is ", version));
+                                                ", but the parameters' version is ", version));
     }
     if (push.samples == 0) return absl::InvalidArgumentError("an asynchronous push needs a sample");
     return absl::OkStatus();

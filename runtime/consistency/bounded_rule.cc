@@ -18,7 +18,7 @@ absl::Status BoundedRule::Check(const PushedStep& push, uint64_t version) const 
   if (push.step < next) return absl::OutOfRangeError(absl::StrCat("step ", next, " is next"));
   if (push.version > version) {
     return absl::OutOfRangeError(absl::StrCat("its gradients are of version ", push.version,
-                                              ", the parameters' version is ", version));
+                                              ", but the parameters' version is ", version));
   }
   if (push.global_samples < push.samples || push.global_samples > global_batch_) {
     return absl::InvalidArgumentError(absl::StrCat("the push of ", push.samples,

@@ -19,7 +19,7 @@ class BulkSynchronousRule : public ConsistencyRule {
     if (push.step != version) return absl::OutOfRangeError(absl::StrCat("step ", version, " is next"));
     if (push.version != version) {
       return absl::OutOfRangeError(absl::StrCat("its gradients are of version ", push.version,
-                                                ", the parameters' version is ", version));
+                                                ", but the parameters' version is ", version));
     }
     for (const Worker& other : workers_) {
       if (!other.open || other.push.position == push.position) continue;

@@ -31,7 +31,8 @@ inline absl::Status CheckShape(const SumShape& shape) { return CheckCount(shape.
 // InvalidArgument: the device has no activations of the type. Checked by the devices.
 inline absl::Status CheckType(const SumShape& shape, ElementType activation_type) {
   if (shape.type == ElementType::kFloat32 || shape.type == activation_type) return absl::OkStatus();
-  return absl::InvalidArgumentError("this device has no activations in bfloat16, so it does not sum them");
+  return absl::InvalidArgumentError(
+      "this device does not support activations in bfloat16, so it cannot sum them");
 }
 
 // sum[i] = a[i] + b[i], or, with relu, max(a[i] + b[i], 0), where NaN stays NaN. `sum` may be `a` or `b`. All
@@ -102,9 +103,9 @@ inline absl::Status CheckShape(const DropoutShape& shape) {
   const bool sizes_fit = shape.rows >= 0 && shape.elements >= 0 &&
                          (shape.rows == 0 || shape.elements <= kMostElements / shape.rows);
   if (sizes_fit && shape.rate >= 0 && shape.rate < 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("dropout of ", shape.rows, " x ", shape.elements,
-                                                 " elements at a rate of ", shape.rate,
-                                                 "; the rate must be in [0, 1)"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "dropout is not possible for ", shape.rows, " x ", shape.elements, " elements at a rate of ",
+      shape.rate, "; the rate must be in [0, 1), and the number of elements 0 to ", kMostElements));
 }
 
 class DropoutPrimitive {

@@ -48,11 +48,12 @@ inline absl::Status CheckShape(const BatchNormalisationShape& shape) {
   if (shape.positions > kMostElements / shape.rows ||
       shape.channels > kMostElements / (shape.rows * shape.positions)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("batch normalisation of more than ", kMostElements, " elements"));
+        absl::StrCat("batch normalisation has too many elements; it may have at most ", kMostElements));
   }
   if (shape.groups > shape.rows) {
-    return absl::InvalidArgumentError(absl::StrCat("batch normalisation of ", shape.rows, " rows in ",
-                                                   shape.groups, " groups; each needs a row"));
+    return absl::InvalidArgumentError(absl::StrCat("batch normalisation cannot split ", shape.rows,
+                                                   " rows into ", shape.groups,
+                                                   " groups; each group needs at least one row"));
   }
   if (shape.sums != nullptr && shape.groups != 1) {
     return absl::InvalidArgumentError(

@@ -86,7 +86,9 @@ inline absl::Status CheckRule(const UpdateRule& rule) {
     return absl::InvalidArgumentError("an optimizer's epsilon is 0; it must be above 0");
   }
   if (HasTrustRatio(rule.formula) && rule.decoupled_decay) {
-    return absl::InvalidArgumentError("weight decay is decoupled; a trust ratio must scale it");
+    return absl::InvalidArgumentError(
+        "an optimizer with a trust ratio has decoupled weight decay; the trust ratio must scale the decay, "
+        "too");
   }
   const bool lars = HasTrustRatio(rule.formula) && rule.formula != UpdateFormula::kLamb;
   if (lars && !(rule.constants.trust > 0)) {
@@ -127,7 +129,8 @@ class UpdatePrimitive {
   virtual absl::Status Measure(Stream&, const UpdateStep&, const float* /*parameters*/,
                                const float* /*gradient_sums*/, absl::Span<float* const> /*slots*/,
                                absl::Span<RegionSquares> /*squares*/) {
-    return absl::UnimplementedError("this device does not measure parts of variables");
+    return absl::UnimplementedError(
+        "this device cannot compute the sums of squares that a trust ratio over parts of variables needs");
   }
 };
 

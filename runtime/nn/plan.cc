@@ -264,8 +264,8 @@ absl::Status ModelPlan::CreateBackward(int index, const StepMemory& memory) {
 
 absl::Status ModelPlan::CheckBatch(const HostBatch& batch) const {
   if (batch.rows != rows()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a batch of ", batch.rows, " rows was given to a plan for ", rows(), ": pad it"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a batch of ", batch.rows, " rows was given to a plan for ", rows(), " rows: pad the batch"));
   }
   return model_.loss().CheckLabels(
       absl::MakeConstSpan(batch.labels, rows() * model_.loss().labels().elements()));
@@ -430,8 +430,8 @@ absl::StatusOr<std::unique_ptr<Plan>> Plan::Compile(const Model& model, Device& 
                "the plan has no memory for the model's moving statistics");
   auto plan = std::make_unique<ModelPlan>(model, device, stream, options, memory);
   if (absl::Status status = plan->Initialize(); !status.ok()) {
-    return Annotate(status, absl::StrCat("a plan for ", options.rows, " rows, which ",
-                                         memory.gradient_sums != nullptr ? "trains" : "evaluates"));
+    return Annotate(status, absl::StrCat("a plan with batches of ", options.rows, " rows, for ",
+                                         memory.gradient_sums != nullptr ? "training" : "evaluation"));
   }
   return plan;
 }

@@ -271,7 +271,7 @@ class ChecksOfAStartTest(FolderTest):
         with Run([*STRATEGIES["local"], "max_steps=5"], job=NORMALISED_JOB).run() as run:
             resumed = run.start(resume=True, overrides=["max_steps=0", "global_batch_size=590"])
             self.assertEqual(resumed.finish(), 2, run.output)
-            self.assertIn("then ends with a batch of 1: resume with another batch size", run.output)
+            self.assertIn("the rest of this epoch ends with a batch of 1: resume with another batch size", run.output)
 
 
 class EarlierVersionTest(FolderTest):

@@ -110,9 +110,9 @@ TEST_F(ShardingPlanTest, HostWithOtherFilesThanThePlanIsRefused) {
   const absl::Status other = CheckFileSamples(plan, {4, 3, 0});
   EXPECT_TRUE(absl::IsFailedPrecondition(other)) << other;
   EXPECT_THAT(std::string(other.message()),
-              HasSubstr("batch_3.bin has 4 samples for training on this host, 3 in the job's plan"));
+              HasSubstr("batch_3.bin has 4 samples for training on this host, but 3 in the job's plan"));
   EXPECT_THAT(std::string(CheckFileSamples(plan, {7}).message()),
-              HasSubstr("1 on this host, 3 in the job's plan"));
+              HasSubstr("1 on this host, but 3 in the job's plan"));
   EXPECT_TRUE(CheckFileSamples(PlanOf("DATA", 2).value(), {7}).ok()) << "files do not matter";
 }
 
@@ -173,8 +173,8 @@ TEST_F(PlanJobTest, RestOfAnEpochThatEndsWithOneSampleIsRefused) {
   const absl::Status status = CheckRestOfEpoch(plan, 15);
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("at position 15 of an epoch of 20 samples, which then "
-                        "ends with a batch of 1: resume with another batch size"));
+              HasSubstr("at position 15 of an epoch of 20 samples, and the rest of this "
+                        "epoch ends with a batch of 1: resume with another batch size"));
   EXPECT_TRUE(CheckRestOfEpoch(PlanOf(kImages, "global_batch_size: 4").value(), 15).ok());
 }
 

@@ -140,7 +140,8 @@ class CpuDevice final : public Device {
   absl::StatusOr<std::unique_ptr<ClipPrimitive>> CreateClip(double limit,
                                                             std::vector<UpdateRegion> regions) override {
     if (!(limit > 0)) {
-      return absl::InvalidArgumentError(absl::StrCat("gradients cannot be clipped to a norm of ", limit));
+      return absl::InvalidArgumentError(
+          absl::StrCat("gradients cannot be clipped to a norm of ", limit, "; the norm must be above 0"));
     }
     return cpu::CreateClip(limit, std::move(regions), context_.kernels);
   }

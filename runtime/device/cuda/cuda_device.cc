@@ -153,7 +153,8 @@ class CudaDevice final : public Device {
   absl::StatusOr<std::unique_ptr<ClipPrimitive>> CreateClip(double limit,
                                                             std::vector<UpdateRegion> regions) override {
     if (!(limit > 0)) {
-      return absl::InvalidArgumentError(absl::StrCat("gradients cannot be clipped to a norm of ", limit));
+      return absl::InvalidArgumentError(
+          absl::StrCat("gradients cannot be clipped to a norm of ", limit, "; the norm must be above 0"));
     }
     return cuda::CreateClip(libraries_, limit, regions);
   }

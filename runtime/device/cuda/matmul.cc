@@ -90,7 +90,7 @@ class LtMatmul final : public Matmul {
     TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSA, first));
     TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSB, second));
     if (result == ElementType::kBfloat16) {
-      TETHYS_CHECK(!bias, "a bias is added to a product in bfloat16");
+      TETHYS_CHECK(!bias, "a bias cannot be added to a product in bfloat16");
       const absl::Status direct = ChooseAlgorithm();
       return absl::IsUnimplemented(direct) ? ChooseAlgorithmInFloat32(m, n) : direct;
     }

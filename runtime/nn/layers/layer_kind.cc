@@ -38,7 +38,7 @@ absl::StatusOr<ImageShape> LayerScope::InputImage(absl::string_view kind) const 
 absl::Status LayerScope::CheckSeveralInputs(absl::string_view kind) const {
   if (inputs_.size() > 1) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("has one input, but ", kind, " needs two or more: name each one by input: \"...\""));
+      absl::StrCat("has one input, but ", kind, " needs two or more: name each of them by input: \"...\""));
 }
 
 absl::Status LayerScope::AddVariable(absl::string_view name, const Shape& shape, const std::string& layout,

@@ -49,12 +49,12 @@ absl::StatusOr<std::shared_ptr<const Loss>> Make(const proto::Loss& loss, const 
                                                  int64_t classes) {
   const proto::SoftmaxCrossEntropy& fields = loss.softmax_cross_entropy();
   if ((output.size() != 1 && output.size() != 3) || output.back() != classes) {
-    return absl::InvalidArgumentError(absl::StrCat("the last layer gives shape ", ShapeText(output),
-                                                   ", but data.classes is ", classes,
-                                                   ": it must give one logit per class, [", classes,
-                                                   "], or, for maps of labels, [height, "
-                                                   "width, ",
-                                                   classes, "]"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the last layer gives shape ", ShapeText(output), ", but data.classes is ", classes,
+                     ": the last layer must give one logit per class, [", classes,
+                     "], or, for maps of labels, [height, "
+                     "width, ",
+                     classes, "]"));
   }
   LabelFormat labels;
   if (output.size() == 3) labels.shape = {output[0], output[1]};

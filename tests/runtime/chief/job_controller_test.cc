@@ -91,8 +91,7 @@ TEST_F(JobControllerTest, ImpossibleStepRecordEndsJob) {
     Say(Worker(0), absl::StrCat("steps { record { ", numbers, " } }"));
     Tick(0.1);
     Tick(3);
-    EXPECT_THAT(std::string(end_.message()), HasSubstr("worker 0: a record that no step can have"))
-        << numbers;
+    EXPECT_THAT(std::string(end_.message()), HasSubstr("worker 0: no step can have this record")) << numbers;
   }
 }
 
@@ -225,7 +224,7 @@ TEST_F(JobControllerTest, UnreadyTaskWithoutReport_IsNamedAfterTheTimeForReports
     Tick(1);
   }
   EXPECT_EQ(culprit_, Worker(0));
-  EXPECT_THAT(std::string(end_.message()), HasSubstr("timeouts.start): worker 0 on h, which had joined"));
+  EXPECT_THAT(std::string(end_.message()), HasSubstr("timeouts.start): worker 0 on h; each had joined"));
 }
 
 TEST_F(JobControllerTest, TasksReportAfterStartTimeout_IsTheErrorOfTheJob) {
@@ -250,7 +249,7 @@ TEST_F(JobControllerTest, ServerThatIsNotReady_IsNamedWithoutTheWorkersThatWait)
     Tick(1);
   }
   EXPECT_EQ(culprit_, Server());
-  EXPECT_THAT(std::string(end_.message()), HasSubstr("timeouts.start): ps 0 on h, which had joined"));
+  EXPECT_THAT(std::string(end_.message()), HasSubstr("timeouts.start): ps 0 on h; each had joined"));
 }
 
 TEST_F(JobControllerTest, UnknownOrRepeatedTaskIsRefused) {

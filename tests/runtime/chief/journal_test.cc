@@ -156,7 +156,7 @@ TEST(JournalCheckTest, DroppedRemainderIsNotMissing) {
                  End(2, 0),
              16);
   ExpectBad(Attempt(0, 0) + Used(0, 8) + Used(8, 1) + journal::EpochDone(0, 8) + End(1, 0),
-            "though it should not");
+            "though it should not have been used");
 }
 
 TEST(JournalCheckTest, PartlyWrittenLastLineIsIgnored) {

@@ -208,8 +208,9 @@ TEST(CheckLeftToTrainTest, StateBeforeEnd_IsAccepted) {
 TEST(CheckLeftToTrainTest, StateBeyondEnd_IsRefusedAndNamesEpochsDoneAndAllowed) {
   const absl::Status status = CheckLeftToTrain(Lasting(2, 0), At(6, 3, 0), false);
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("nothing is left to train: 3 epochs (6 steps) are done, the job has epochs: 2"));
+  EXPECT_THAT(
+      std::string(status.message()),
+      HasSubstr("nothing is left to train: 3 epochs (6 steps) are done, and the job has only epochs: 2"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("--set=epochs=4"));
 }
 
