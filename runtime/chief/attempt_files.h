@@ -1,6 +1,6 @@
 // The changes that an attempt makes to the files of its run directory when it begins. Earlier attempts may
-// have trained beyond the state in which the new attempt begins. The work beyond that state is undone, and
-// must disappear from all files.
+// have trained beyond the state in which the new attempt begins. That work is undone: it must disappear from
+// all files.
 //
 //   checkpoints/step-N      renamed if damaged                     BeginCheckpoints
 //   checkpoints/best        linked to the best checkpoint          BeginCheckpoints
@@ -9,7 +9,7 @@
 //   summary.json            removed                                BeginTraining
 //   progress.jsonl, event files   changed by the launcher, which learns the state from the event `started`
 //
-// An attempt that ends before it trains leaves tables and summary as they were.
+// An attempt that ends before it trains does not change the CSV files or summary.json.
 #ifndef TETHYS_RUNTIME_CHIEF_ATTEMPT_FILES_H_
 #define TETHYS_RUNTIME_CHIEF_ATTEMPT_FILES_H_
 

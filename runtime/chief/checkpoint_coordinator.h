@@ -26,8 +26,8 @@ class CheckpointCoordinator {
  public:
   enum class State { kIdle, kOpening, kWriting, kCommitting };
 
-  // `start`: the state from which training starts. If it comes from a checkpoint, a checkpoint of its best
-  // epoch already exists.
+  // `start`: the state from which training starts. If that state comes from a checkpoint, a checkpoint of the
+  // state's best epoch already exists.
   CheckpointCoordinator(const proto::JobPlan& plan, const proto::TrainingState& start);
 
   // The role of the tasks that hold the parameters and slots to be saved.
@@ -45,7 +45,7 @@ class CheckpointCoordinator {
   bool OnCommitted(const absl::Status& status, const std::string& directory, Nanoseconds now,
                    Actions& actions);
 
-  // Starts the time that SecondsSinceSave measures until the first save. Called when training begins.
+  // Called when training begins. Until the first save, SecondsSinceSave measures the time since this call.
   void TrainingBegins(Nanoseconds now) { last_saved_ = now; }
   // Seconds since the last successful save ended, or since training began.
   double SecondsSinceSave(Nanoseconds now) const { return ToSeconds(now - last_saved_); }
@@ -53,7 +53,7 @@ class CheckpointCoordinator {
   State state() const { return state_; }
   // The result of the last save that ended; OK if there was none.
   const absl::Status& last_status() const { return last_status_; }
-  // The best epoch as of the last successful save; step 0: none.
+  // The best epoch at the time of the last successful save. Its step is 0 if there was no best epoch.
   const proto::BestEpoch& saved_best() const { return saved_best_; }
   void FillSummary(proto::RunSummary& summary) const;
 
@@ -72,7 +72,7 @@ class CheckpointCoordinator {
   int64_t id_ = 0;
   proto::TrainingState training_state_;  // The state that is being saved.
   std::vector<TaskId> sources_;
-  std::set<TaskId> writing_;  // The sources that have not answered.
+  std::set<TaskId> writing_;  // The sources that have not answered the order to write.
   std::string source_error_;  // The first error that a source reported.
   Nanoseconds begin_ = 0;
 

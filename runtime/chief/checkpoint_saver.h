@@ -1,6 +1,6 @@
 // Writes the checkpoint that is being saved. Slow work on the disk (allocating space, syncing, reading back
-// for checksums, removing old checkpoints) runs on a thread of its own. The chief's loop is not blocked
-// meanwhile, so it still answers tasks and shows the launcher that the chief is alive.
+// for checksums, removing old checkpoints) runs on a thread of its own. So the chief's loop is never blocked:
+// it still answers tasks, and shows the launcher that the chief is alive.
 //
 //   saver.Open(id, step, done)  ->  Write ... by all sources  ->  saver.Commit(state, ..., done)
 //                                                                 or saver.Abandon()
@@ -55,7 +55,7 @@ class CheckpointSaver {
   absl::Status Write(int64_t id, int slot, int64_t begin, absl::Span<const float> values);
 
   struct Committed {
-    absl::Status status;  // Unless OK, the last good checkpoint remains the newest.
+    absl::Status status;  // If not OK, the last good checkpoint remains the newest checkpoint.
     std::string directory;
     absl::Status pruned;  // Result of removing older checkpoints and linking the best.
   };

@@ -46,7 +46,7 @@ struct CommitSave {};  // Commits the save with the values of OpenSave; the resu
 struct AbandonSave {};
 struct EndJob {  // The last action of a job.
   absl::Status status;
-  TaskId culprit;  // The task that failed; ROLE_UNKNOWN: no single task.
+  TaskId culprit;  // The task that failed. Its role is ROLE_UNKNOWN if no single task failed.
 };
 using Action = absl::variant<SendOrder, WriteJournal, Report, KeepRecords, KeepResources, OpenSave,
                              CommitSave, AbandonSave, EndJob>;

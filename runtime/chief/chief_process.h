@@ -26,15 +26,15 @@ struct ChiefOptions {
   JobToken token;
   absl::optional<TlsIdentity> tls = {};  // The chief's TLS identity; absent: connections are not encrypted.
   bool resume = false;                   // True: resume from run_dir's newest good checkpoint.
-  // Polled every 100 ms. Returns true if the user wants the job to save a checkpoint and end. Empty: no
-  // interrupts.
+  // Polled every 100 ms. Returns true if the user wants the job to save a checkpoint and end. Empty: the user
+  // cannot interrupt the job.
   std::function<bool()> interrupted = {};
-  int progress_fd = 1;  // One proto::ProgressEvent a line, as JSON; -1: none.
+  int progress_fd = 1;  // Gets one proto::ProgressEvent per line, as JSON. -1: no events are written.
 };
 
 // Blocks for the whole job. OK: the job succeeded. Cancelled: it was interrupted. Otherwise returns the job's
 // first failure, which is then also in summary.json and in the event `finished`. An error before the chief
-// listens (an unusable run directory, a checkpoint of another model, a taken port) is only returned.
+// listens (an unusable run directory, a checkpoint of another model, a port that is in use) is only returned.
 absl::Status RunChief(const ChiefOptions& options);
 
 }  // namespace tethys

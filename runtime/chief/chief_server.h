@@ -30,7 +30,7 @@ class ChiefEvents {
   // Writes `values` to the checkpoint of the open save.
   virtual absl::Status WriteChunk(int64_t save_id, int slot, int64_t begin,
                                   absl::Span<const float> values) = 0;
-  // Reads from the checkpoint that the job resumes from.
+  // Reads values from the checkpoint that the job resumes from.
   virtual absl::Status ReadRange(int slot, int64_t begin, absl::Span<float> out) = 0;
   // Reads a data file that the job names as chief://PATH, like ChiefFiles::Read.
   virtual absl::Status ReadDataFile(const std::string& path, int64_t offset,
@@ -42,7 +42,7 @@ class ChiefServer {
   static constexpr int kMostWaiting = 4096;
 
   // `listen`: host:port; port 0 takes any free port. `secret`: the secret that the chief's process holds.
-  // `events` must outlive the server. AlreadyExists: the port is taken.
+  // `events` must outlive the server. AlreadyExists: the port is in use.
   static absl::StatusOr<std::unique_ptr<ChiefServer>> Start(const std::string& listen,
                                                             const JobSecret& secret, const Clock& clock,
                                                             ChiefEvents& events);

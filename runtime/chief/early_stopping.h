@@ -11,8 +11,8 @@ namespace tethys {
 
 // Prepares the state of a checkpoint for a job that is resumed with `rule` (null: without early stopping).
 // Removes the best value from `state` if there is no rule any more, or if the value was found under another
-// monitor or start_from_epoch, so that it cannot be compared. Returns false if a value was removed: the rule
-// then begins anew.
+// monitor or start_from_epoch and therefore cannot be compared. Returns false if a value was removed: the
+// rule then begins anew.
 bool ContinueWatch(const proto::EarlyStopping* rule, proto::TrainingState& state);
 
 // Updates `state` with the result of a validated epoch. A NaN is no improvement.

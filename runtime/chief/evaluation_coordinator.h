@@ -34,8 +34,8 @@ class EvaluationCoordinator {
     kIncomplete,  // No answer is awaited, and samples are missing.
   };
 
-  // Begins pass `id` over the `samples` of `split` with these moving statistics, in one slice for each of
-  // `workers`. Without workers the pass is incomplete at once.
+  // Begins pass `id` over the `samples` samples of `split`, with these moving statistics. Each of `workers`
+  // evaluates one slice. A pass without workers is incomplete at once.
   void Begin(int64_t id, proto::Split split, int64_t samples, const std::vector<float>& statistics,
              const std::vector<TaskId>& workers, Nanoseconds now, Actions& actions);
   // Takes a worker's answer. An answer to another pass, or a repeated answer, has no effect. InvalidArgument:
@@ -51,8 +51,8 @@ class EvaluationCoordinator {
   int64_t id() const { return id_; }
 
   void Save(proto::EvaluationState& state) const;
-  // InvalidArgument: a part belongs to no worker of the job, or the sums are not over the samples of the
-  // counted parts.
+  // InvalidArgument: a part belongs to no worker of the job, or the number of summed samples is not the
+  // number of samples in the parts that were counted.
   absl::Status Restore(const proto::EvaluationState& state, int workers);
 
  private:

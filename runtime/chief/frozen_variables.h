@@ -11,9 +11,9 @@
 
 namespace tethys {
 
-// Writes the values of the frozen variables: those of `reader` or, if it is null, the initial values drawn
-// with `seed`. Also writes zeros for their `slots` slots of the optimizer. Errors: those of
-// CheckpointReader::Read and CheckpointWriter::Write.
+// Writes the values of the frozen variables: the values in `reader` or, if `reader` is null, the initial
+// values drawn with `seed`. Also writes zeros for all `slots` optimizer slots of these variables. Errors:
+// those of CheckpointReader::Read and CheckpointWriter::Write.
 absl::Status WriteFrozenVariables(const VariableSet& variables, uint64_t seed, const CheckpointReader* reader,
                                   int slots, CheckpointWriter& writer);
 

@@ -45,8 +45,8 @@
 namespace tethys {
 
 // Invariants:
-//  1. The job trains only while every task is a member; if workers train on leases, lost workers may be
-//  missing. Parameters change only within a segment (part of an epoch between two barriers), and a segment
+//  1. The job trains only while every task is a member; if workers train on leases, lost workers need not be
+//  members. Parameters change only within a segment (part of an epoch between two barriers), and a segment
 //  ends only after the leases of lost workers are settled.
 //  2. At most one save is open, and none during a segment.
 //  3. A sample counts as used when the worker's record of its step has arrived.
@@ -59,8 +59,8 @@ class JobController {
   JobController(proto::JobPlan plan, proto::TrainingState state, bool restore, StatisticsBook statistics,
                 Nanoseconds now);
 
-  // Writes the controller's state into an empty message. The message omits the plan, and also the step
-  // durations and resource samples since the last pulse, which only the next pulse would show
+  // Writes the controller's state into an empty message. The message omits the plan. It also omits the step
+  // durations and resource samples since the last pulse, because nothing but the next pulse would show them
   // (proto::PulseState).
   void Save(proto::ChiefState& state) const;
   // Recreates the controller whose Save wrote `state`; `plan` must be that controller's plan.
@@ -83,7 +83,7 @@ class JobController {
   // Handles the end of this incarnation's session.
   void OnGone(TaskId task, uint32_t incarnation, Nanoseconds now, Actions& actions);
   void OnTick(Nanoseconds now, Actions& actions);
-  // Handles the user's interrupt. Training stops at the first state that all workers can reach, this state is
+  // Handles the user's interrupt. Training stops at the first state that all workers can reach. This state is
   // saved, and the job ends as Cancelled. Before training begins, nothing is saved. Further calls have no
   // effect.
   void OnInterrupt(Nanoseconds now, Actions& actions);
@@ -135,8 +135,9 @@ class JobController {
   void CheckMembers(Nanoseconds now, Actions& actions);
   std::string LossText(TaskId id, const std::string& reason) const;
 
-  // Functions for the stages of the job.
-  void Advance(Nanoseconds now, Actions& actions);  // Leaves the phase once no task is awaited.
+  // Functions for the stages of the job. Advance leaves the current phase once the job waits for no more tasks
+  // in this phase.
+  void Advance(Nanoseconds now, Actions& actions);
   void StartTraining(Nanoseconds now, Actions& actions);
   void Continue(Nanoseconds now, Actions& actions);  // Begins the stage that JobCourse says is next.
   void RunSegment(Nanoseconds now, Actions& actions);

@@ -44,8 +44,8 @@ enum class SaveStage {
 
 // Invariants:
 //  1. Phases before training are entered in their order. After kStopping only kEnded is entered.
-//  2. After an interrupt no segment and no test begins: the state is saved, unless a save of this state was
-//  tried already, and the job stops.
+//  2. After an interrupt no segment and no test begins. The state is saved, unless a save of this state was
+//  tried already. Then the job stops.
 class JobCourse {
  public:
   struct State {

@@ -1,6 +1,6 @@
 // Chooses the failure that a job ends with. An echo is a failure that merely follows from another failure
-// ("my peer vanished"), and often arrives before its cause. An echo is held back for a moment, so that the
-// cause is reported. Pure; owned by JobController.
+// ("my peer vanished"), and often arrives before its cause. An echo is held back for a moment, so that its
+// cause can arrive and be reported instead. Pure; owned by JobController.
 #ifndef TETHYS_RUNTIME_CHIEF_JOB_FAILURE_H_
 #define TETHYS_RUNTIME_CHIEF_JOB_FAILURE_H_
 

@@ -3,8 +3,8 @@
 //
 // The text is read twice, as a stream. The first pass finds the start of each attempt, beyond which earlier
 // attempts are undone; the second pass collects the used samples. Adjacent uses are merged into one interval.
-// Therefore memory grows with the number of uses that are out of order (those of a few seconds, or gaps in a
-// damaged journal) and not with the journal's length.
+// Therefore memory grows with the number of gaps between used samples, not with the journal's length. An
+// intact journal has few gaps, because only uses within a few seconds of each other are out of order.
 #ifndef TETHYS_RUNTIME_CHIEF_JOURNAL_CHECK_H_
 #define TETHYS_RUNTIME_CHIEF_JOURNAL_CHECK_H_
 
@@ -18,17 +18,18 @@ namespace tethys::journal {
 struct CheckResult {
   int64_t samples = 0;  // Samples used over all epochs, except uses that a resume has undone.
   int64_t attempts = 0;
-  bool ended = false;  // True if the job ended well; otherwise the last attempt was checked for repeats only.
+  // True if the job ended well. False: the last attempt was checked only for repeated samples.
+  bool ended = false;
 };
 
 // OK: the workers used every sample of every epoch exactly once. With parameter servers, each server also
-// applied every sample exactly once, except those of torn batches (journal.h). Uses beyond the earliest state
-// from which a later attempt started are undone and do not count. DataLoss: a sample is missing or repeated
-// (the message names the sample and the task), or a line cannot be read.
+// applied every sample exactly once, except the samples of torn batches (journal.h). Uses beyond the earliest
+// state from which a later attempt started are undone and do not count. DataLoss: a sample is missing or
+// repeated (the message names the sample and the task), or a line cannot be read.
 absl::StatusOr<CheckResult> Check(absl::string_view text);
 
-// Checks a file, which must not grow meanwhile. Blocks on the disk. Unavailable: the file cannot be read, so
-// the check says nothing about the samples.
+// Checks the journal in the file `path`, which must not grow during the check. Blocks on the disk.
+// Unavailable: the file cannot be read, so the check says nothing about the samples.
 absl::StatusOr<CheckResult> CheckFile(const std::string& path);
 
 }  // namespace tethys::journal

@@ -43,8 +43,8 @@ std::vector<BatchLease> BatchesOfSteps(Slice segment, int64_t global_batch, int 
 
 // Invariants:
 //  1. A batch is free, dealt to one worker but not sent, held by one worker, or done.
-//  2. A closed book deals no further batches. A worker that has got its last lease makes no more steps, so a
-//  further round would make other workers wait for it forever. If batches are leased on demand and have
+//  2. A closed book deals no further batches. A worker that has got its last lease makes no more steps, so in
+//  a further round other workers would wait forever for this worker. If batches are leased on demand and have
 //  owners, the book is closed for each worker separately.
 class LeaseBook {
  public:
@@ -58,9 +58,9 @@ class LeaseBook {
   // Begins the next segment. Requires that no batch is held or free.
   void Open(const std::vector<BatchLease>& batches);
   // Ends the segment early: batches after the last dealt batch are never leased. Returns the end of the last
-  // dealt batch, or the segment's begin if no batch was dealt. Free batches before that end (returned by a
-  // lost worker, or not yet leased to a slow owner) can still be leased, from now on to any worker, so that
-  // the end of the segment does not wait for the slowest worker.
+  // dealt batch, or the segment's begin if no batch was dealt. Some batches before that end may be free: a
+  // lost worker has returned them, or a slow owner has not got them yet. From now on they can be leased to
+  // any worker, so that the segment does not end only when the slowest worker has finished.
   int64_t CutToDealt();
   // Opens the book again, to lease batches that lost workers returned after it was closed. Requires that all
   // workers have ended the run.
@@ -71,8 +71,8 @@ class LeaseBook {
     bool last = false;  // True if the worker gets no more leases.
   };
   // Leases at most `batches` batches to a worker that takes part. Towards the end of the segment, an
-  // asynchronous worker gets fewer of the batches that other workers may get too, so that the last batches
-  // are spread over the workers.
+  // asynchronous worker gets fewer batches of those that other workers may get, too. So the last batches are
+  // spread over the workers.
   Leases Lease(int worker, int batches);
 
   // Notes that the worker has used a batch. FailedPrecondition: the worker does not hold that batch.

@@ -19,7 +19,7 @@ class SampleLedger {
   // Notes that a worker has used these positions. FailedPrecondition: they are outside the segment, or used
   // already.
   absl::Status Use(int worker, Slice positions);
-  // Moves the segment's end. Requires that no position from `end` on is used.
+  // Moves the segment's end to `end`. Requires that no position from `end` on is used.
   void CutTo(int64_t end) { segment_.end = end; }
   bool all_used() const { return used_count() == segment_.count(); }
   int64_t used_count() const { return used_.count(); }

@@ -3,9 +3,9 @@
 //
 //   kIdle --Begin: Pause to all--> kPausing --every worker has named its last step: Cut--> kCut
 //
-// A Pause may reach one worker several short steps before another. The first worker then waits after a step,
-// while the second has begun a later step, which it cannot complete alone, so that it cannot answer.
-// Therefore workers that have answered are asked again, for one more step each time, until all have answered.
+// A Pause may reach one worker several short steps before another. The first worker then waits after a step.
+// The second worker has begun a later step, cannot complete that step alone, and so cannot answer. Therefore
+// workers that have answered are asked again, for one more step each time, until all have answered.
 #ifndef TETHYS_RUNTIME_CHIEF_PAUSE_COORDINATOR_H_
 #define TETHYS_RUNTIME_CHIEF_PAUSE_COORDINATOR_H_
 
@@ -32,8 +32,8 @@ class PauseCoordinator {
 
   // Asks the workers that have not ended the segment to pause. Requires state() == kIdle and an open segment.
   void Begin(Nanoseconds now, Actions& actions);
-  // Once kPatience has passed since workers were last asked, asks those that have answered to make one more
-  // step.
+  // Once kPatience has passed since workers were last asked to pause, asks the workers that have answered to
+  // make one more step.
   void OnTick(Nanoseconds now, Actions& actions);
   // Notes that the worker waits after `pausing.steps()` steps of the segment. InvalidArgument: the segment
   // has fewer steps. A message that does not answer a Pause of this run has no effect.
@@ -51,7 +51,7 @@ class PauseCoordinator {
 
  private:
   struct Answer {
-    int64_t steps = 0;    // Steps of the segment that the worker makes before it waits.
+    int64_t steps = 0;    // The number of the segment's steps that the worker makes before it waits.
     int64_t missing = 1;  // The number of Pauses that the worker has not answered.
   };
   void Ask(TaskId worker, Actions& actions);
@@ -61,7 +61,7 @@ class PauseCoordinator {
   RunningSegment& segment_;
 
   State state_ = State::kIdle;
-  Nanoseconds asked_ = 0;  // The time when workers were last asked.
+  Nanoseconds asked_ = 0;  // The time when workers were last asked to pause.
   std::map<TaskId, Answer> answers_;
 };
 

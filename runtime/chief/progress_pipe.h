@@ -19,8 +19,8 @@ namespace tethys {
 //  1. Events are written in the order in which they were added. After the last event of another kind, at most
 //  one Progress and one Pulse are queued; a newer Progress or Pulse replaces the queued one. An empty event
 //  (a sign of life) is queued only if the queue is empty.
-//  2. Every other event is written, except that epochs and notes are left out while kMostWaiting events are
-//  queued; a later note gives the number left out.
+//  2. Every other event is written. The only exception: while kMostWaiting events are queued, epochs and
+//  notes are left out, and a later note says how many.
 class ProgressPipe {
  public:
   static constexpr int kMostWaiting = 1 << 14;

@@ -31,7 +31,8 @@ class PulseBook {
   // were computed. Pulses then contain the staleness.
   explicit PulseBook(bool stale) : stale_(stale) {}
 
-  // Adds records of the worker's steps. Requires that JobController has checked them.
+  // Adds records of the steps that worker `worker` has made. Requires that JobController has checked the
+  // records.
   void AddSteps(int worker, const proto::StepRecords& records);
   using Samples = google::protobuf::RepeatedPtrField<proto::ResourceSample>;
   // Adds resource samples of the task, which runs on `host`.
@@ -42,8 +43,9 @@ class PulseBook {
   // Makes a pulse of everything added since the last pulse. `seconds`: the time since the chief started.
   proto::Pulse Take(const Roster& roster, Nanoseconds now, double seconds);
 
-  // Saves only the counts since the chief started. Steps added since the last pulse and the last resource
-  // samples are not saved: only the next pulse would show them, and tasks send new ones within a second.
+  // Saves only the counts since the chief started. Does not save the steps that were added since the last
+  // pulse, nor the last resource samples: only the next pulse would show them, and tasks send new ones within
+  // a second.
   void Save(proto::PulseState& state) const;
   // InvalidArgument: the number of counts is wrong, or a count is negative.
   absl::Status Restore(const proto::PulseState& state);
@@ -64,7 +66,7 @@ class PulseBook {
   void AddMachines(const Roster& roster, proto::Pulse& pulse) const;
 
   const bool stale_;
-  std::map<int, Worker> workers_;  // Steps since the last pulse, by worker.
+  std::map<int, Worker> workers_;  // For each worker, its steps since the last pulse.
   std::map<TaskId, proto::ResourceSample> last_sample_;
   std::string chief_host_;
   proto::ResourceSample chief_sample_;  // An interval of 0 means that there is no sample yet.

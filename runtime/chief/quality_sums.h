@@ -19,7 +19,7 @@ struct QualitySums {
   int64_t samples = 0;
   int64_t labels = 0;
   int64_t correct_top5 = 0;
-  std::vector<int64_t> confusion = {};  // As EvaluationDone.confusion.
+  std::vector<int64_t> confusion = {};  // The confusion matrix, laid out as EvaluationDone.confusion.
 
   void Add(const proto::StepRecord& record);
   // Adds a worker's part of an evaluation. All confusion matrices must have the same size.

@@ -26,18 +26,20 @@ struct TaskState {
   bool ready = false;
   bool gone = false;
   bool failed = false;  // The task has reported a failure.
-  // The report's text, if the job can survive the failure; the chief acts on it a moment later.
+  // The text of the reported failure, if the job can survive that failure. The chief acts on the failure a
+  // moment later.
   std::string failure;
   Nanoseconds failed_at = 0;
   bool run_done = false;       // True: the worker has ended its run over the segment.
-  Nanoseconds last_heard = 0;  // 0: never, or not since the task was lost.
+  Nanoseconds last_heard = 0;  // 0: nothing was heard, or nothing since the task was lost.
   proto::Heartbeat heartbeat;  // The last heartbeat, without its resource samples.
   int64_t setup_ns = 0;
   int64_t step = 0;
   // The fields below are used only for workers that train on leases.
   bool lost = false;  // True: the task is not waited for, and its messages are ignored.
-  // The steps that a replacement missed: those by which the median worker was ahead when the replacement
-  // began to take part. 0 in rounds, where a replacement's own count starts at the current round.
+  // The number of steps by which the median worker was ahead of this replacement when the replacement began
+  // to take part. 0 if batches are leased in rounds, because a replacement's own count then starts at the
+  // current round.
   int64_t missed = 0;
   uint32_t candidate = 0;  // The incarnation that is admitted as a replacement and has not joined yet.
 
@@ -51,13 +53,13 @@ struct TaskState {
 };
 
 // Invariant: a task is a member unless it is lost, or is a replacement that does not take part yet. The
-// incarnation of a member's process is the one that the membership names.
+// membership names the incarnation of each member's process.
 class Roster {
  public:
-  // A task from which nothing was heard for this time is shown as silent.
+  // A task is shown as silent if nothing was heard from it for this time.
   static constexpr Nanoseconds kSilent = 2 * kSecond;
 
-  // `now`: the chief's time; silence is searched for from then on.
+  // `now`: the chief's time, from which on the silence of tasks is measured.
   Roster(Membership membership, Nanoseconds now);
 
   bool Has(TaskId id) const { return tasks_.count(id) > 0; }
@@ -86,8 +88,8 @@ class Roster {
   bool All(proto::Role role, bool TaskState::*flag) const;
   // The number of workers that are not lost, including replacements that do not take part yet.
   int workers_left() const;
-  // Whether the last heartbeat of some worker other than `id` says that the worker computes: it is within a
-  // step and does not wait for its exchange yet.
+  // Whether the last heartbeat of some worker other than `id` says that this other worker computes: that it
+  // is within a step and does not yet wait for the step's exchange.
   bool AnotherComputes(TaskId id) const;
   // Whether no session is open any more.
   bool all_gone() const;
@@ -102,9 +104,9 @@ class Roster {
 
   // The median of pace() over the workers that take part; 0 if no worker takes part.
   int64_t UsualStep() const;
-  // Tasks to show to the user: those silent for 2 s or more and, if workers do not step together
-  // (`own_pace`), workers with less than three quarters of the median number of steps. Replacements do not
-  // count as behind.
+  // The tasks that are shown to the user as late: tasks that have been silent for 2 s or more and, if workers
+  // do not step together (`own_pace`), workers with less than three quarters of the median number of steps.
+  // Replacements never count as slow.
   std::vector<proto::LateTask> LateTasks(Nanoseconds now, bool own_pace) const;
 
   std::string Describe(TaskId id) const;  // "worker 1 on 10.0.0.4"

@@ -31,8 +31,8 @@ class RunningSegment {
   void Open(const TrainingSegment& segment, int shares);
   // Begins a run over the segment: the first run, or a further run for batches that lost workers returned.
   void BeginRun() { ++run_; }
-  // If lost workers returned batches after every other worker was told that it gets no more leases, makes
-  // these batches available for leases and returns true. Requires that all workers have ended the run.
+  // Lost workers may return batches after all other workers were told that there are no more leases. If so,
+  // makes these batches available for leases and returns true. Requires that all workers have ended the run.
   bool ReopenIfUnfinished();
 
   // End the segment early: CutAfter after its first `steps` steps, CutToLeased after the last leased batch.
@@ -57,7 +57,7 @@ class RunningSegment {
   Slice Positions(int64_t sample_begin, int64_t count) const;
   int64_t SampleBegin(Slice positions) const;
 
-  // The last epoch whose positions over the whole job stay within the limits of a job.
+  // The last epoch whose positions, counted over the whole job, are within the limits of a job.
   int64_t last_epoch() const;
   int64_t run() const { return run_; }
   const TrainingSegment& segment() const { return segment_; }
@@ -66,8 +66,8 @@ class RunningSegment {
   bool open() const { return ledger_.has_value(); }
 
   void Save(proto::SegmentState& state) const;
-  // InvalidArgument: this job has no such segment, or some position is not exactly one of used, leased and
-  // free.
+  // InvalidArgument: this job has no such segment, or some position of the segment is not in exactly one of
+  // the three states used, leased and free.
   absl::Status Restore(const proto::SegmentState& state, int workers, int servers);
 
  private:

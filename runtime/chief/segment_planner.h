@@ -23,7 +23,8 @@ struct TrainingSegment {
 };
 
 struct SegmentRest {
-  TrainingSegment segment;  // Begins at the first unused position; `steps`: the remaining updates.
+  // Begins at the first unused position. `steps` is the number of updates that remain.
+  TrainingSegment segment;
   // If batches are leased: all unused positions, in order; otherwise empty.
   std::vector<BatchLease> batches = {};
 };
@@ -44,7 +45,7 @@ class SegmentPlanner {
   int64_t StepsOf(int64_t positions) const { return StepsPerEpoch(positions, batch_, false); }
   // The number of positions that an epoch uses.
   int64_t epoch_positions() const { return epoch_positions_; }
-  // The number of updates of a whole job; used only to show progress.
+  // The number of updates of a whole job. Used only to show progress.
   int64_t total_steps() const;
 
   bool Finished(const proto::TrainingState& state) const;

@@ -26,16 +26,16 @@ struct StartingState {
 
 // FailedPrecondition: the checkpoint has another model, data size, standardisation (if the plan has one) or
 // seed; or its position lies beyond the samples that the job uses per epoch, or inside an epoch whose samples
-// have another order. A resumed job without any checkpoint starts anew, and a note says so. NotFound: the job
-// has initial values, but `root` lacks their checkpoint. Writes nothing, so the launcher can call it before
-// it changes the run directory.
+// have another order. A resumed job without any checkpoint starts at its beginning, and a note says so.
+// NotFound: the job has initial values, but `root` lacks their checkpoint. Writes nothing, so the launcher
+// can call this function before it changes the run directory.
 absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, const VariableSet& variables,
                                                 const std::vector<std::string>& slots,
                                                 const std::string& root, bool resume);
 
-// OK: a job that is resumed from `state` has work left. FailedPrecondition: the state is at the job's end or
-// beyond. A run whose training is complete but that has not `succeeded` lacks its test, checkpoint or
-// summary, so it may be resumed.
+// Checks that a job resumed from `state` has work left. FailedPrecondition: the state is at the job's end or
+// beyond. A run whose training is complete may be resumed, too, if it has not `succeeded`: its test,
+// checkpoint or summary is missing.
 absl::Status CheckLeftToTrain(const proto::JobPlan& plan, const proto::TrainingState& state, bool succeeded);
 
 }  // namespace tethys

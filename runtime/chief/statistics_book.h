@@ -20,13 +20,13 @@ namespace tethys {
 
 class StatisticsBook {
  public:
-  // `start`: the statistics of a checkpoint, or the model's initial values as the mean. Without a mean the
-  // model has no statistics, and the book does nothing.
+  // `start`: the statistics of a checkpoint, or the initial values of the model's statistics as the mean. If
+  // the mean is empty, the model has no moving statistics, and the book does nothing.
   StatisticsBook(int workers, MovingStatistics start);
 
   // Returns the statistics with which a worker begins: its own, if the checkpoint was saved with the same
-  // number of workers, otherwise the mean. A replacement of a lost worker begins with the mean as of the last
-  // Average.
+  // number of workers, otherwise the mean. A replacement of a lost worker begins with the mean that the last
+  // Average computed.
   const std::vector<float>& StartOf(int worker) const;
 
   // Notes a worker's statistics and steps. InvalidArgument: the number of elements is wrong, or a value is
@@ -39,7 +39,7 @@ class StatisticsBook {
   // a step, the mean does not change.
   void Average();
 
-  // The statistics as of the last Average.
+  // The statistics that the last Average computed.
   const MovingStatistics& current() const { return current_; }
 
   void Save(proto::StatisticsState& state) const;

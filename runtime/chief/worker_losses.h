@@ -46,10 +46,10 @@ class WorkerLosses {
   // Lets the replacement take part from now on.
   void TakesPart(TaskId id, Nanoseconds now, Actions& actions);
 
-  // True if a process is to take a lost worker's place: the launcher is to start one (max_restarts), or one
-  // was admitted.
+  // True if a process is about to take a lost worker's place: the launcher will start a replacement
+  // (max_restarts), or a replacement was admitted.
   bool awaits_replacement() const;
-  // True if some server has not answered the last request about this worker.
+  // True if some server has not answered the chief's last request about this worker.
   bool asking(TaskId id) const;
   // True if some server has not fenced a lost worker yet.
   bool settling() const;
@@ -62,7 +62,7 @@ class WorkerLosses {
   absl::Status Restore(const proto::LossesState& state);
 
  private:
-  // The last request to all servers about one worker's loss or replacement.
+  // The last request that all servers got about one worker's loss or replacement.
   struct Question {
     proto::Fence fence;
     int unanswered = 0;  // Servers that have not answered.
