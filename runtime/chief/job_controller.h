@@ -135,8 +135,8 @@ class JobController {
   void CheckMembers(Nanoseconds now, Actions& actions);
   std::string LossText(TaskId id, const std::string& reason) const;
 
-  // Functions for the stages of the job. Advance leaves the current phase once the job waits for no more tasks
-  // in this phase.
+  // Functions for the stages of the job. Advance leaves the current phase once the job waits for no more
+  // tasks in this phase.
   void Advance(Nanoseconds now, Actions& actions);
   void StartTraining(Nanoseconds now, Actions& actions);
   void Continue(Nanoseconds now, Actions& actions);  // Begins the stage that JobCourse says is next.

@@ -1,7 +1,7 @@
 // A task's estimate of the chief's clock, from its pings (Cristian 1989). Pure; thread-compatible.
 //
 // A ping with round-trip time r gives the chief's time to within r / 2. This error grows with time, because
-// the clocks of two machines drift apart; so the estimate comes from the ping whose error is smallest now.
+// the clocks of two machines drift apart. So the estimate comes from the ping whose error is smallest now.
 #ifndef TETHYS_RUNTIME_CLUSTER_CHIEF_CLOCK_H_
 #define TETHYS_RUNTIME_CLUSTER_CHIEF_CLOCK_H_
 

@@ -19,7 +19,8 @@ class ChiefWatch {
  public:
   enum class Verdict { kPresent, kLost, kStuck };
 
-  // The chief is lost after `silence`; the task is stuck `grace` later.
+  // The chief counts as lost once nothing was heard from it for `silence`. The task counts as stuck if it has
+  // not ended `grace` later.
   ChiefWatch(Nanoseconds silence, Nanoseconds grace, Nanoseconds most_between, Nanoseconds now)
       : silence_(silence), grace_(grace), most_between_(most_between), looked_(now) {}
 

@@ -1,5 +1,5 @@
 // Credentials of gRPC connections: mutual TLS if the job has certificates, none otherwise. All gRPC servers
-// and channels of Tethys are made with them. Stateless, so thread-safe.
+// and channels of Tethys use these credentials. Stateless, so thread-safe.
 //
 // Both ends use the OpenSSL of the same build, so they always agree on TLS 1.3.
 #ifndef TETHYS_RUNTIME_CLUSTER_CREDENTIALS_H_
@@ -30,7 +30,7 @@ std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(const absl::opt
                                                                  grpc::ChannelArguments& arguments);
 
 // Checks that the caller's certificate names the role and index of its handshake. OK without TLS.
-// Unauthenticated: they differ; the error gives both names.
+// Unauthenticated: the names differ; the error gives both.
 absl::Status CheckCaller(const absl::optional<TlsIdentity>& identity, const grpc::AuthContext& caller,
                          const proto::Handshake& handshake);
 

@@ -7,7 +7,8 @@ namespace tethys {
 // Logs gRPC's messages with severity Info, because the reason of a failed call is reported elsewhere, and
 // other messages do not help a user. For example, gRPC 1.51 logs an error if its thread pool takes more than
 // a second to end ("Waiting for thread pool to idle before shutting down"). That happens after any load for
-// which gRPC started more threads, because these sleep for a second. Call it before gRPC is used.
+// which gRPC started more threads, because idle threads of gRPC sleep for a second. Must be called before
+// gRPC is used.
 void LogWhatGrpcLogs();
 
 }  // namespace tethys

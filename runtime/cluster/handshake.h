@@ -19,7 +19,7 @@
 
 namespace tethys {
 
-// The metadata key that carries a serialized proto::Handshake.
+// The key of the metadata entry that carries a serialized proto::Handshake.
 inline constexpr char kHandshakeMetadataKey[] = "tethys-handshake-bin";
 
 // Secret of one job. Never logged, never on a command line.
@@ -55,8 +55,8 @@ absl::Status CheckHandshake(const JobToken& token, uint64_t nonce, const Handsha
                             const proto::Handshake& handshake);
 
 // Issues nonces and redeems each once. An issued nonce is not stored: it contains its time of issue and a
-// code that only this book can make. So unauthenticated callers can neither fill memory nor make other
-// callers' nonces invalid. Thread-safe.
+// code that only this book can make. So callers that are not authenticated can neither fill the memory nor
+// invalidate the nonces of other callers. Thread-safe.
 //
 // A nonce, from the highest bit: 40 bits of time in units of 16 us, which wrap around after 203 days; 24 bits
 // of the HMAC of that time.

@@ -1,5 +1,5 @@
-// The machines a job may use, from a text file. It accepts the lines that Open MPI, Horovod and DeepSpeed
-// write:
+// Reads the machines that a job may use from a text file. The file may have the lines that Open MPI, Horovod
+// and DeepSpeed use:
 //
 //   # a comment
 //   master
@@ -48,7 +48,7 @@ struct HostEntry {
   std::string kind;
   absl::optional<double> price_per_hour;
   absl::optional<proto::Device::Kind> device;
-  int line = 0;        // Line of the file, from 1.
+  int line = 0;        // The line of the file that names the host, counted from 1.
   std::string folder;  // An absolute path; empty: the file gives no folder.
 };
 

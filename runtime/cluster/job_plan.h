@@ -12,8 +12,8 @@
 
 namespace tethys {
 
-// The limit on a serialized plan. Every task receives the plan in one message, and nearly all of the plan is
-// shards.
+// The limit on a serialized plan. Every task receives the plan in one message. Shards make up nearly all of
+// the plan.
 constexpr int64_t kMaxPlanBytes = int64_t{32} << 20;
 // The largest order that a task accepts from its chief: a plan, the members of the job, and a reserve. gRPC's
 // own default is 4 MiB.

@@ -27,11 +27,11 @@
 namespace tethys {
 
 // Invariants: 1. The generation grows by one with every change that all members must learn before they go on:
-// any change of a membership in lock step, or of servers. Other members learn of a worker on leases only by
-// the servers' fences, so adding or removing such a worker keeps the generation. When the first process of a
-// member joins, the generation does not change either. 2. The incarnations of an index grow: a process that
-// was removed or replaced does not return. 3. Every shard is placed on a member. 4. A membership in lock step
-// has a worker.
+// any change of a membership in lock step, or of servers. Adding or removing a worker that trains on leases
+// does not change the generation: only servers must learn of such a change, and they are told to accept or
+// refuse (fence) the frames of that worker. When the first process of a member joins, the generation does not
+// change either. 2. The incarnations of an index grow: a process that was removed or replaced does not
+// return. 3. Every shard is placed on a member. 4. A membership in lock step has a worker.
 class Membership {
  public:
   // The most changes of a job's membership. The generation's lower bits count memberships; the upper bits are
@@ -43,18 +43,18 @@ class Membership {
   static Membership Of(const proto::JobPlan& plan);
 
   // Changes. InvalidArgument: the job has no such task. FailedPrecondition: an invariant would break, the
-  // task already is a member or is none, the number of workers must stay because samples are sharded over the
-  // workers, or there were kMostChanges changes.
+  // task is a member already (Add) or is not a member (Remove, Replace), the number of workers must stay
+  // because samples are sharded over the workers, or there were kMostChanges changes.
   absl::StatusOr<Membership> Add(TaskId task, uint32_t incarnation) const;
   absl::StatusOr<Membership> Remove(TaskId task) const;
   // Replaces the process of a member by a new process, whose incarnation is `incarnation`.
   absl::StatusOr<Membership> Replace(TaskId task, uint32_t incarnation) const;
   // Places the same shards on other servers. A server must be added before it gets shards, and can be removed
-  // when it has none.
+  // only when it has no shards.
   absl::StatusOr<Membership> Place(const proto::Placement& placement) const;
 
   uint32_t generation() const { return generation_; }
-  // Whether workers train on leases, and so join and leave one by one.
+  // Whether workers train on leases. Such workers join and leave one by one.
   bool leased() const { return leased_; }
   bool Has(TaskId task) const;
   // The members of a role, by rank.
@@ -89,7 +89,8 @@ class Membership {
   absl::Status CheckNewer(TaskId task, uint32_t incarnation) const;
   absl::Status CheckResize(TaskId task) const;  // Refuses if the number of the role's tasks must stay.
   absl::Status CheckPlaces() const;
-  // A copy with the next generation, if members must learn of a change that concerns `task`.
+  // A copy for a change that concerns `task`. If members must learn of the change, the copy has the next
+  // generation.
   absl::StatusOr<Membership> Next(TaskId task) const;
   absl::StatusOr<Membership> NextGeneration() const;
 
@@ -99,7 +100,7 @@ class Membership {
   uint32_t generation_ = 1;
   std::map<TaskId, Seat> seats_;  // Every task of the plan.
   std::shared_ptr<const proto::Placement> placement_;
-  bool moved_ = false;  // True: the placement is not the plan's.
+  bool moved_ = false;  // True: the placement differs from the placement in the plan.
 };
 
 }  // namespace tethys

@@ -19,16 +19,16 @@ int64_t RanksOf(const proto::JobPlan& plan);
 
 // The largest number of positions that an epoch may have (EpochLength).
 inline constexpr int64_t kMaxEpochLength = int64_t{1} << 40;
-// The number of positions in an epoch's order, one sample at each: the number of training samples, with
-// sharding OFF multiplied by the number of ranks. A position in the whole job is epoch x EpochLength +
-// position in the epoch.
+// The number of positions in an epoch's order, with one sample at each position. It is the number of training
+// samples; with sharding OFF, it is that number times the number of ranks. A position in the whole job is
+// epoch x EpochLength + position in the epoch.
 int64_t EpochLength(const proto::JobPlan& plan);
 // The number of positions that an epoch uses: all or, with drop_remainder, only the positions in full
 // batches.
 int64_t SamplesPerEpoch(const proto::JobPlan& plan);
 
-// The rank to which each position of an epoch belongs. A job without sharding has such ranks, too, but
-// nothing depends on them. Requires a global batch.
+// The rank to which each position of an epoch belongs. In a job without sharding the positions also have
+// ranks, but nothing depends on these ranks. Requires a global batch.
 RankSplit RankSplitOf(const proto::JobPlan& plan);
 
 // The rules of the sample order. With FILE, requires that the plan's `file_samples` add up to its number of

@@ -57,9 +57,10 @@ class SecureSocket {
   bool valid() const { return fd_.valid(); }
   int fd() const { return fd_.get(); }
 
-  // Continues the TLS handshake of a connected socket. True when it is complete, at once on a bare socket;
-  // otherwise call it again when the socket polls ready for awaits(). Unauthenticated: the other side has no
-  // certificate of this job, or refuses this process's certificate. Unavailable: the other side is gone.
+  // Continues the TLS handshake of a connected socket. Returns true when the handshake is complete; on a bare
+  // socket it is complete at once. Otherwise call Handshake again when the socket polls ready for awaits().
+  // Unauthenticated: the other side has no certificate of this job, or refuses this process's certificate.
+  // Unavailable: the other side is gone.
   absl::StatusOr<bool> Handshake();
   short awaits() const { return awaits_; }
   // The name in the other side's certificate, after the handshake; empty on a bare socket.
@@ -68,9 +69,10 @@ class SecureSocket {
   // The number of times this end has changed the key it sends with.
   int64_t key_updates() const { return key_updates_; }
 
-  // Like SendSome and ReceiveSome (runtime/base/socket.h), after the handshake. Bytes that Send did not take
-  // must be offered again unchanged; Send may take no bytes while an earlier record is being sent. Call
-  // Receive until it returns 0 before polling: data may already be buffered.
+  // Send and receive like SendSome and ReceiveSome (runtime/base/socket.h). Require that the handshake is
+  // complete. Bytes that Send did not take must be offered again unchanged; Send may take no bytes while an
+  // earlier record is being sent. Call Receive until it returns 0 before polling: data may already be
+  // buffered.
   absl::StatusOr<int64_t> Send(absl::Span<iovec> parts);
   absl::StatusOr<int64_t> Receive(absl::Span<iovec> parts);
 
@@ -91,9 +93,10 @@ class SecureSocket {
   std::unique_ptr<ssl_st, FreeSsl> ssl_;
   short awaits_ = 0;
   int64_t records_ = 0;        // Records sent with the current key.
-  bool record_waits_ = false;  // A record is encrypted but not fully sent.
+  bool record_waits_ = false;  // True if a record is encrypted but not fully sent.
   int64_t key_updates_ = 0;
-  // Receive has reached the end of the stream. Versions of OpenSSL differ in what later calls return.
+  // True once Receive has reached the end of the stream. Versions of OpenSSL differ in what later calls
+  // return.
   bool ended_ = false;
   std::unique_ptr<std::array<char, 16 * 1024>> joined_;  // Room for a record.
 };

@@ -1,6 +1,6 @@
-// The course of a task (a worker or a parameter server): which orders of the chief are possible when, and
-// which one the task carries out now. Orders and results go in, duties and messages come out; no clock, no
-// transport. Thread-compatible.
+// The course of a task (a worker or a parameter server): which orders of the chief are possible in which
+// state, and which order the task carries out now. Orders and results go in, duties and messages come out; no
+// clock, no transport. Thread-compatible.
 //
 //   joined --Setup--> set up --Form--> idle --order--> idle ... --Stop--> ended
 //
@@ -29,7 +29,7 @@ class TaskCourse {
   explicit TaskCourse(proto::Role role) : role_(role) {}
   virtual ~TaskCourse() = default;
 
-  // Whether the task takes an order now. Otherwise orders stay in the session.
+  // Whether the task takes an order now. If it does not, orders wait in the session.
   virtual bool takes_orders() const { return !busy_ && !ended(); }
   // Whether the task has nothing to do until an order arrives. Implies takes_orders().
   virtual bool waits() const { return TaskCourse::takes_orders(); }

@@ -35,9 +35,9 @@ class TaskLife {
 };
 
 // Lets the task live from Join to Stop; blocks for the whole job. Returns OK if the chief ended the job
-// without a failure, Aborted if the chief ended the job otherwise, and else this task's own failure, which
-// has been reported to the chief. `orders` must read from `session`; the course of `orders` determines which
-// order the task carries out.
+// without a failure, and Aborted if the chief ended the job because of a failure elsewhere. Otherwise returns
+// this task's own failure, which has been reported to the chief. `orders` must read from `session`; the
+// course of `orders` determines which order the task carries out.
 absl::Status LiveAsTask(const TaskOptions& options, TaskSession& session, const Clock& clock,
                         const std::string& data_address, OrderReader& orders, TaskLife& life);
 

@@ -32,7 +32,7 @@ struct TaskOptions {
   Nanoseconds slow_down = 0;  // For experiments: a worker's delay before each of its steps.
   // A connected chief counts as lost after this time without a message from it.
   Nanoseconds chief_silence = 20 * kSecond;
-  // A process that still runs this long after the loss of the chief exits at once.
+  // A process that still runs this long after the loss of the chief is ended at once.
   Nanoseconds chief_grace = 5 * kSecond;
 };
 

@@ -11,7 +11,7 @@
 //
 // The chief is lost when no message came from it for options.chief_silence, or when the session ended before
 // the chief said that the job ended well. Then every call to the chief is cancelled. A process that still
-// runs options.chief_grace later exits at once, because it may wait for something that has no deadline.
+// runs options.chief_grace later is ended at once, because it may wait for something that has no deadline.
 #ifndef TETHYS_RUNTIME_CLUSTER_TASK_SESSION_H_
 #define TETHYS_RUNTIME_CLUSTER_TASK_SESSION_H_
 
@@ -45,7 +45,8 @@ class TaskSession {
 
   virtual void Send(proto::FromTask message) = 0;
 
-  // Unavailable once the chief is lost. For code that runs long without calling Receive.
+  // Returns Unavailable once the chief is lost. Meant for code that runs for a long time without calling
+  // Receive.
   virtual absl::Status status() = 0;
 
   // The next order; blocks until there is one. Unavailable when the session broke or the chief was silent for

@@ -1,10 +1,10 @@
 // The common part of consistencies that limit how many steps one worker may be ahead of another. The clock of
 // a worker is the number of steps that it has made. Step c may begin once every other worker that takes part
 // has made at least c - Lead(c) steps (Ho et al., NIPS 2013, where Lead is a constant). Until then the push
-// of step c - 1 is neither applied nor answered, so no worker leads another by more than the bound in applied
-// pushes, whatever the order of arrivals. Pushes that become due are applied in order of their steps: the
-// pushes of one step (one place in the schedule) make one update together or, with PUSH_MEAN, one update
-// each.
+// of step c - 1 is neither applied nor answered, so in applied pushes no worker is ahead of another by more
+// than the bound, in whatever order the pushes arrive. Pushes that become due are applied in order of their
+// steps: the pushes of one step (one place in the schedule) make one update together or, with PUSH_MEAN, one
+// update each.
 #ifndef TETHYS_RUNTIME_CONSISTENCY_BOUNDED_RULE_H_
 #define TETHYS_RUNTIME_CONSISTENCY_BOUNDED_RULE_H_
 
@@ -18,7 +18,7 @@ class BoundedRule : public ConsistencyRule {
  public:
   BoundedRule(int workers, bool push_mean, int64_t global_batch);
 
-  // A worker may skip steps: a replacement begins with the step from which it takes part.
+  // A worker may skip steps, because a replacement begins with the first step in which it takes part.
   absl::Status Check(const PushedStep& push, uint64_t version) const override;
   bool MayBegin(int worker, uint64_t step) const override;
   int64_t Divisor(absl::Span<const int> workers) const override;
@@ -30,7 +30,7 @@ class BoundedRule : public ConsistencyRule {
   virtual uint64_t Lead(uint64_t step) const = 0;
 
  private:
-  // True if the slowest worker has made enough steps for `step`.
+  // True if the slowest worker has made enough steps for another worker to begin `step`.
   bool Allows(uint64_t step) const;
   const std::vector<DueUpdate>& Due();
 

@@ -35,7 +35,7 @@ struct PushedStep {
   int worker = 0;
   uint64_t step = 0;           // The number of the worker's earlier steps.
   uint64_t version = 0;        // Version of the parameters that the gradients were computed from.
-  int64_t samples = 0;         // Samples of the push; 0: it adds nothing.
+  int64_t samples = 0;         // Samples of the push; 0: the push adds nothing to the update.
   int64_t global_samples = 0;  // Samples of the step on all workers.
   uint64_t position = 0;       // Place in the schedule: samples used before the step.
 };
@@ -61,9 +61,9 @@ class ConsistencyRule {
   // a lost worker is discarded.
   virtual bool lock_step() const { return false; }
 
-  // Checks the first part of a push; the parameters are at `version`. OutOfRange: it is not the worker's next
-  // step, or the version of its gradients is impossible. InvalidArgument: its numbers of samples or its place
-  // in the schedule contradict the job or other pushes.
+  // Checks the first part of a push; the parameters are at `version`. OutOfRange: the push is not for the
+  // worker's next step, or its gradients have an impossible version. InvalidArgument: the push's numbers of
+  // samples or its place in the schedule contradict the job or other pushes.
   virtual absl::Status Check(const PushedStep& push, uint64_t version) const = 0;
   void Open(const PushedStep& push) { workers_[push.worker] = {.open = true, .push = push}; }
   // True if parameters for the step may be sent to the worker; always true for a worker that takes no part.
@@ -71,7 +71,8 @@ class ConsistencyRule {
   // The number of samples by which the sum of the open pushes of `workers` is divided, in one update.
   virtual int64_t Divisor(absl::Span<const int> workers) const = 0;
 
-  // Arrived and TakesPart return the updates that are now due, valid until the next call of either.
+  // Arrived and TakesPart return the updates that are now due. The result is valid until the next call of one
+  // of the two functions.
   virtual const std::vector<DueUpdate>& Arrived(int worker) = 0;
   // The worker takes part with steps from `clock` on; or it no longer takes part, and then no other worker
   // waits for it.

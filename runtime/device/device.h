@@ -38,7 +38,7 @@ class Stream {
   virtual absl::Status Synchronize() = 0;
 };
 
-// A point in a stream's order.
+// A point in the order of a stream's work.
 class Event {
  public:
   virtual ~Event() = default;
@@ -48,8 +48,8 @@ class Event {
   virtual absl::StatusOr<bool> Happened() const = 0;
 };
 
-// An event that records its time. If it is recorded while a graph is captured, every launch of that graph
-// records the event again.
+// An event that records its time. If the event is recorded while a graph is captured, every launch of that
+// graph records the event again.
 class TimedEvent : public Event {
  public:
   // The time on the device from `earlier` to this event. Requires: both events belong to the same device and
@@ -102,9 +102,9 @@ class Device : public PrimitiveFactory {
   // Gives freed memory that the device keeps for later buffers back to the system, so that FreeMemory counts
   // that memory as free. Waits for the work that uses the memory.
   virtual void ReleaseUnused() {}
-  // Keeps one thread of the device busy for `time`, and returns the longest pause of that thread. On a GPU a
-  // pause is above some 0.1 ms only if another process got the GPU meanwhile. Absent if the device cannot
-  // measure the pause. Blocks until the stream has run everything.
+  // Keeps one thread of the device busy for `time`, and returns the longest time for which that thread did
+  // not run. On a GPU a pause is above some 0.1 ms only if another process got the GPU meanwhile. Absent if
+  // the device cannot measure the pause. Blocks until the stream has run everything.
   virtual absl::StatusOr<absl::optional<Nanoseconds>> LongestPause(Stream& /*stream*/, Nanoseconds /*time*/) {
     return absl::optional<Nanoseconds>();
   }

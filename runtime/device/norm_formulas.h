@@ -53,8 +53,8 @@ struct Lars {
   }
 };
 
-// The formula of LAMB. Its slots are the slots of Adam. Measured changes the slots; ScaledStep makes the same
-// step from the changed slots.
+// The formula of LAMB. Its slots are the slots of Adam. Measured changes the slots, and computes the step
+// from the changed slots. ScaledStep computes this step again.
 template <class AdamFormula>
 struct Lamb {
   static constexpr int kSlots = AdamFormula::kSlots;
@@ -85,7 +85,7 @@ inline constexpr int kMeasuredSlots<Lamb<AdamFormula>> = Lamb<AdamFormula>::kSlo
 template <class Formula>
 inline constexpr int kUpdatedSlots = Formula::kSlots - kMeasuredSlots<Formula>;
 
-// The trust ratio; 1 if a norm is 0. Never infinite, so that the ratio times 0 is 0.
+// The trust ratio; 1 if a norm is 0. The ratio is never infinite, so that the ratio times 0 is 0.
 template <class Formula>
 TETHYS_FORMULA float TrustRatio(const UpdateConstants& constants, float decay, const RegionSquares& squares) {
   if (!(squares.parameters > 0 && squares.measured > 0)) return 1;

@@ -124,8 +124,8 @@ class UpdatePrimitive {
   // sums of squares of each region, in the order in which the regions begin, and changes the slots that the
   // formula changes while it measures. The update is then made by Runs with the same rates, and with the sums
   // over whole variables as step.squares in the same order; the parts of these Runs must together cover each
-  // element once. Requires that the gradients are known to be finite. Unimplemented: the device is of a kind
-  // that no server uses.
+  // element once. Requires that all gradients are finite. Unimplemented: the device is of a kind that no
+  // server uses.
   virtual absl::Status Measure(Stream&, const UpdateStep&, const float* /*parameters*/,
                                const float* /*gradient_sums*/, absl::Span<float* const> /*slots*/,
                                absl::Span<RegionSquares> /*squares*/) {

@@ -23,8 +23,8 @@ struct StreamGroup {
   const Clock* clock = nullptr;  // Must outlive the communicator.
 };
 
-// Sums over the ranks of a group in the middle of a step, for gradients and for layers that need the whole
-// batch (batch normalisation). Strategies offer a reducer, primitives use it.
+// Sums arrays over the ranks of a group in the middle of a step: gradients, or statistics for layers that
+// need the whole batch (batch normalisation). Strategies offer a reducer, and primitives use it.
 class StreamReducer {
  public:
   virtual ~StreamReducer() = default;

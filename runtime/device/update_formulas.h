@@ -1,8 +1,9 @@
 // The optimizers' formulas, each written once for all devices: the CPU's loops (cpu/kernels.cc) and the GPU's
 // kernels (cuda/update_kernels.cu) are templates over them. Included by the back ends only.
 //
-// A formula makes the step of one element from its mean gradient g and its slots, which it changes; the
-// device then takes learning_rate * step from the parameter. Sources and notation: job.proto.
+// A formula computes the step of one element from the element's mean gradient g and its slots, and changes
+// the slots. The device then subtracts learning_rate * step from the parameter. Sources and notation:
+// job.proto.
 #ifndef TETHYS_RUNTIME_DEVICE_UPDATE_FORMULAS_H_
 #define TETHYS_RUNTIME_DEVICE_UPDATE_FORMULAS_H_
 
@@ -58,8 +59,8 @@ struct Adam {
   }
 };
 
-// Slots: the running mean of squares; then the running mean of gradients, if centered; then the momentum, if
-// there is one.
+// Slots: the running mean of squared gradients; then the running mean of gradients, if centered; then the
+// momentum, if there is one.
 template <bool kCentered, bool kMomentum>
 struct Rmsprop {
   static constexpr int kSlots = 1 + kCentered + kMomentum;

@@ -7,7 +7,7 @@
 
 namespace tethys {
 
-// The workspace that all products of one dense layer share.
+// The limit on the workspace that all products of one dense layer share.
 inline constexpr int64_t kMostDenseWorkspace = int64_t{32} << 20;
 inline constexpr int64_t kMostConvolutionWorkspace = int64_t{256} << 20;
 

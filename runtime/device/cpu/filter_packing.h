@@ -13,11 +13,11 @@ namespace tethys::cpu {
 
 class FilterPacking {
  public:
-  // `packed` is a layout of filters without groups, with axes (out, in, height, width). nullopt: the layout
-  // has another order, or its channels do not fill tiles.
+  // `packed` is a layout of filters without groups, with axes (out, in, height, width). Returns nullopt if
+  // blocks of out are not innermost in the layout, or if its channels do not fill tiles.
   static std::optional<FilterPacking> Of(const dnnl::memory::desc& packed);
 
-  // Packs the filters, and zeros the memory of the packed order that they do not fill.
+  // Packs the filters, and writes zeros into the rest of the packed memory.
   void Pack(const Kernels& kernels, int threads, const float* plain, float* packed) const;
   void Unpack(const Kernels& kernels, int threads, const float* packed, float* plain) const;
 

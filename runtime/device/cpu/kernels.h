@@ -103,7 +103,7 @@ struct Kernels {
   // rows gets the gradient.
   void (*move_where_equal)(int64_t count, const float* x, const float* largest, float* d, float* dx);
 
-  // y = the mean of each window; its derivative overwrites dx.
+  // y = the mean of each window. average_unpool computes the derivative, and overwrites dx.
   void (*average_pool)(const PoolingWindows& windows, const float* x, float* y);
   void (*average_unpool)(const PoolingWindows& windows, const float* dy, float* dx);
 
@@ -146,7 +146,7 @@ struct Kernels {
 
   bool (*all_finite)(int64_t count, const float* values);
 
-  // SumOfSquaresInLanes (sum_of_squares.h).
+  // Computes SumOfSquaresInLanes (sum_of_squares.h).
   double (*sum_of_squares)(int64_t count, const float* values);
 
   const UpdateLoops* updates;  // Indexed by UpdateFormula.

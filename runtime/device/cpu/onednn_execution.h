@@ -1,4 +1,4 @@
-// Executions of oneDNN primitives whose arguments are prepared once. Functions throw dnnl::error.
+// Executions of oneDNN primitives whose arguments are prepared once. The functions throw dnnl::error.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_ONEDNN_EXECUTION_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_ONEDNN_EXECUTION_H_
 
@@ -61,7 +61,8 @@ class PassMemory {
 
   int64_t bytes() const { return bytes_; }
 
-  // Places the pass in the memory at `base`, and zeros what must be zero. Must be called before each run.
+  // Places the memory of the pass at `base`, and zeros the parts that must be zero. Must be called before
+  // each run of the pass.
   void Bind(char* base) {
     for (const Part& part : parts_) {
       if (base != base_) part.memory.set_data_handle(base + part.begin);

@@ -1,5 +1,5 @@
-// The pooling loops of the CPU back end, a part of kernels.cc: compiled once per instruction set, in an
-// anonymous namespace for the reason given there. Included by kernels.cc only.
+// The pooling loops of the CPU back end, a part of kernels.cc. They are compiled once per instruction set, in
+// an anonymous namespace for the reason that kernels.cc gives. Included by kernels.cc only.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_POOLING_LOOPS_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_POOLING_LOOPS_H_
 

@@ -23,7 +23,7 @@ class Scratch {
     return absl::OkStatus();
   }
 
-  // Aligned like an Arena. Valid until the next Reserve.
+  // data() is aligned like an Arena, and valid until the next Reserve.
   int64_t bytes() const { return memory_.size() * static_cast<int64_t>(sizeof(float)); }
   char* data() { return reinterpret_cast<char*>(memory_.data()); }
 

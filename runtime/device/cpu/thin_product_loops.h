@@ -1,5 +1,6 @@
-// The products of dense layers with many weights and few rows, a part of kernels.cc: compiled once per
-// instruction set, in an anonymous namespace for the reason given there. Included by kernels.cc only.
+// The products of dense layers with many weights and few rows, a part of kernels.cc. They are compiled once
+// per instruction set, in an anonymous namespace for the reason that kernels.cc gives. Included by kernels.cc
+// only.
 //
 // A general product first packs the weights, which takes longer than using them a few times. These loops read
 // or write each weight once, in order, for all rows.
@@ -57,8 +58,7 @@ void ThinForward(int64_t in, int64_t out, const float* x, const float* weights, 
   }
 }
 
-// Computes dx[r, k] for `kTerms` values of k, whose weights are read side by side, so that dy is read less
-// often.
+// Computes dx[r, k] for `kTerms` values of k at once, so that dy is read less often.
 template <int kRows, int kTerms>
 void ThinDataTerms(int64_t in, int64_t out, const float* dy, const float* weights, float* dx) {
   constexpr int kLanes = 8;

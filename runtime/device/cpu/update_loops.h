@@ -1,6 +1,6 @@
-// The optimizers' loops of the CPU back end, templates over the formulas and a part of kernels.cc: compiled
-// once per instruction set, in an anonymous namespace for the reason given there. Included by kernels.cc
-// only.
+// The optimizers' loops of the CPU back end, as templates over the formulas. They are a part of kernels.cc,
+// compiled once per instruction set, in an anonymous namespace for the reason that kernels.cc gives. Included
+// by kernels.cc only.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_UPDATE_LOOPS_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_UPDATE_LOOPS_H_
 

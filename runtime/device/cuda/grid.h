@@ -48,7 +48,7 @@ __device__ inline int64_t FirstIndex() { return static_cast<int64_t>(blockIdx.x)
 __device__ inline int64_t GridSize() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
 // Merges the values of the block's threads that have the same threadIdx.x. The result is valid in the thread
-// with threadIdx.y == 0. All threads of the block call it.
+// with threadIdx.y == 0. All threads of the block must call this function.
 template <typename Value>
 __device__ void MergeOverRows(Value& value) {
   __shared__ Value values[kThreads];

@@ -85,12 +85,13 @@ struct UpdateArguments {
   int32_t* bad;
   const float* tile_ratios = nullptr;  // The trust ratio of each tile's region; null if the formula has none.
 };
-// Contract: UpdatePrimitive. FindBad looks at the gradients, Update changes parameters and slots.
+// Contract: UpdatePrimitive. FindBad searches the gradients for values that are not finite. Update changes
+// parameters and slots.
 cudaError_t FindBad(cudaStream_t stream, const UpdateArguments& arguments, int64_t tile_count);
 cudaError_t Update(cudaStream_t stream, UpdateFormula formula, bool decoupled_decay,
                    const UpdateArguments& arguments, int64_t tile_count);
-// FindTrustRatios computes trust ratios, for use by Update: first sums over each tile, then the ratio of each
-// tile's region.
+// FindTrustRatios computes the trust ratios that Update uses: first the sums over each tile, then the ratio
+// of each tile's region.
 struct TrustRegion {
   int64_t first_tile, tile_count;
   float weight_decay;
@@ -115,7 +116,7 @@ int UpdateSlots(UpdateFormula formula);
 struct NormalisationArguments {
   ElementType type;  // The type of activations.
   int64_t rows, positions, channels, groups;
-  int64_t tiles;  // Number of parts of a group's positions that are summed in parallel.
+  int64_t tiles;  // The number of tiles into which a group's positions are cut. Tiles are summed in parallel.
   float epsilon;
   bool relu;
   double *tile_sums, *tile_products;              // [groups, tiles, channels]

@@ -8,7 +8,7 @@
 
 namespace tethys::cuda {
 
-// The positions of a group's samples.
+// The number of positions in a group's samples.
 __device__ inline int64_t PositionsOf(const NormalisationArguments& a, int64_t group) {
   return (a.begins[group + 1] - a.begins[group]) * a.positions;
 }

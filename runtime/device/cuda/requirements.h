@@ -11,7 +11,7 @@
 namespace tethys::cuda {
 
 struct Gpu {
-  std::string uuid;         // 16 bytes.
+  std::string uuid;         // The GPU's UUID in binary form, 16 bytes.
   std::string description;  // "NVIDIA H200 (GPU 0), CUDA 13.0, cuDNN 9.19.0"
 };
 
