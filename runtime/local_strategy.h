@@ -11,8 +11,8 @@
 
 namespace tethys {
 
-// `update` covers all variables of the arena. AwaitEnd returns DeadlineExceeded if a step takes longer than
-// `step_timeout`. `clock` must outlive the strategy.
+// `update` must cover all variables of the arena. AwaitEnd returns DeadlineExceeded if a step takes longer
+// than `step_timeout`. `clock` must outlive the strategy.
 std::unique_ptr<Strategy> CreateLocalStrategy(ReplicaUpdate update, const Clock& clock,
                                               Nanoseconds step_timeout = 30 * kSecond);
 

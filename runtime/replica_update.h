@@ -40,7 +40,7 @@ class ReplicaUpdate {
   // Enqueues the update: the same stream work in every step of one parity. Returns how long the call took. On
   // a CPU device the call takes as long as the update.
   absl::StatusOr<Nanoseconds> Enqueue(int parity);
-  // As StrategyTraits::refused.
+  // The value of StrategyTraits::refused.
   const int32_t* refused() const { return optimizer_->refused(); }
   // Called once the update has run. FailedPrecondition names the step: a gradient was not finite, and the
   // update changed nothing.

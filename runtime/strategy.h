@@ -42,7 +42,7 @@ struct StepInfo {
   int64_t sample_count = 0;  // Samples of this worker's batch; 0 is allowed (the worker still takes part).
   int64_t global_sample_count = 0;  // Samples of all workers' batches in this step, 1 or more. Asynchronous:
                                     // sample_count.
-  // Workers in lock step, among which global_sample_count is split. 0: each batch counts alone.
+  // Workers in lock step, among which global_sample_count is split. 0: each batch is a step of its own.
   int workers = 1;
   // Samples used before this update; the learning rate is a function of this number.
   int64_t schedule_position = 0;
@@ -97,8 +97,8 @@ struct StepOutcome {
 // the parameters, the caller writes parameters and slots, equal on all ranks, between Prepare and the first
 // step.
 //
-// A gradient that is not finite fails the step with FailedPrecondition. (A server also refuses a worker that
-// was declared lost with this code.) If updates_here is true, every worker then holds the parameters from
+// A gradient that is not finite fails the step with FailedPrecondition. (With the same code, a server refuses
+// a worker that was declared lost.) If updates_here is true, every worker then holds the parameters from
 // before that step, and steps that were already enqueued have no effect. If servers update, the arena may mix
 // parameters of two steps. After any other error the parameters are unspecified. A strategy that has returned
 // an error may only be destroyed; no further call needs to succeed.
@@ -137,8 +137,8 @@ class Strategy {
 
   // Announces that range `index` of ready_order holds its final sums once `event` has happened (on a CPU it
   // always has). Called exactly once for each range of a step, in ready order, even for a batch without
-  // samples. May start to send; never blocks. An error ends the step, and backward need not go on; it is the
-  // error that EnqueueEnd would return.
+  // samples. May start to send; never blocks. An error ends the step, so backward need not go on. The error
+  // is the one that EnqueueEnd would return.
   virtual absl::Status GradientReady(int64_t index, const Event& event) = 0;
 
   // Enqueues the rest of the step after backward. If the host drives the exchange, blocks until the exchange

@@ -36,8 +36,8 @@ class BatchFeed {
 
   BatchLoader& loader() { return *loader_; }
 
-  // A batch of padding only, all zero. Requires that no batch was announced yet; valid until a batch is
-  // announced.
+  // A batch that consists of padding only, all zero. Requires that no batch was announced yet; valid until a
+  // batch is announced.
   HostBatch empty_batch() const { return empty_batch_; }
 
   // Hands the next batch to the plan, which may then take it. Requires an announced batch. Has the errors of

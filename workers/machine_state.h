@@ -13,7 +13,7 @@
 
 namespace tethys {
 
-// CPU time up to a moment. Values that the system does not give are 0.
+// CPU times up to the moment `at`. Values that the system does not give are 0.
 struct CpuTimes {
   Nanoseconds at = 0;
   Nanoseconds thread = 0;   // CPU time of the calling thread.
@@ -33,7 +33,8 @@ CpuShares SharesBetween(const CpuTimes& begin, const CpuTimes& end);
 // The limit that the control group of this process sets to its CPU time.
 struct CpuLimit {
   double cores = 0;  // CPU time per wall-clock time; 0: the group has no limit.
-  // Text that is equal for two processes of one kernel if they are in one group; empty: no limit.
+  // A name of the group: two processes under one kernel have equal names if they are in one group. Empty: no
+  // limit.
   std::string group;
 };
 // `root` has the meaning of ReadGroupLimits (runtime/base/control_group.h).
@@ -47,8 +48,8 @@ int64_t AvailableMemory();
 int64_t PeakMemory();
 void ForgetPeak();
 
-// Memory, in bytes, of this process alone (VmData), touched or not; MemoryLimit limits this amount. 0: not
-// known.
+// Memory, in bytes, that this process alone has allocated (VmData), whether it has touched the memory or not.
+// MemoryLimit limits this amount. 0: not known.
 int64_t OwnMemory();
 
 // While the object lives, this process gets at most `bytes` of memory for itself (RLIMIT_DATA); 0: no limit.

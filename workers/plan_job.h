@@ -16,7 +16,7 @@ namespace tethys {
 // shards than rows.
 absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job);
 
-// Checks a resumed job, which goes on at `position` of an epoch. FailedPrecondition: the last batch of the
+// Checks a resumed job that continues at `position` of an epoch. FailedPrecondition: the last batch of the
 // rest of the epoch is too small, as in PlanJob. (If the batch size has changed, the rest of an epoch may end
 // with another batch than a whole epoch.)
 absl::Status CheckRestOfEpoch(const proto::JobPlan& plan, int64_t position);

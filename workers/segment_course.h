@@ -20,7 +20,7 @@ namespace tethys {
 struct BatchAssignment {
   Slice positions;           // The samples of this worker; may be empty.
   int64_t global_count = 0;  // Number of samples in this update, over all its workers.
-  int64_t step_begin = 0;    // First position of the update, over all workers.
+  int64_t step_begin = 0;    // The first position of the update, over all its workers.
   // The number of the step. In lock step: the global step. With leases in rounds: the clock that the chief
   // counts. With leases on demand: the number of the worker's earlier steps.
   int64_t step = 0;
@@ -28,7 +28,7 @@ struct BatchAssignment {
 
 // Invariants, with n the number of batches that were announced:
 //  1. Steps are made in the order of the announcements: done() <= n.
-//  2. While the segment has not ended and waits() is false, a batch is announced or can be.
+//  2. While the segment has not ended and waits() is false, some batch is announced or can be announced.
 class SegmentCourse {
  public:
   using Messages = std::vector<proto::FromTask>;
@@ -36,7 +36,7 @@ class SegmentCourse {
 
   // True if no step is left to make.
   virtual bool ended() const = 0;
-  // As in TaskCourse.
+  // Like TaskCourse::takes_orders and TaskCourse::waits.
   virtual bool takes_orders() const = 0;
   virtual bool waits() const = 0;
 

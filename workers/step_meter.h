@@ -24,16 +24,16 @@ namespace tethys {
 class StepMeter {
  public:
   // The plan gives model, optimizer, device, and the shape of samples and labels; its batch is ignored.
-  // `clock` and `company` must outlive the meter. `company` counts the other processes on the device and must
-  // already watch it; null on a CPU. InvalidArgument: the plan's model cannot be made. ResourceExhausted: the
+  // `clock` and `company` must outlive the meter. `company` must already watch the device, on which it finds
+  // other processes; null on a CPU. InvalidArgument: the plan's model cannot be made. ResourceExhausted: the
   // device lacks memory even for the parameters.
   static absl::StatusOr<std::unique_ptr<StepMeter>> Create(const proto::JobPlan& plan,
                                                            std::unique_ptr<Device> device, const Clock& clock,
                                                            GpuCompany* company);
 
   // Makes the plan for batches of `batch` samples, makes at most two steps that are not recorded, then
-  // records steps for about `time`, at least 5. If steps take long, there are fewer steps: at least one step
-  // is recorded, but no further step begins after 2 s (or after `time`, if `time` is longer).
+  // records steps for about `time`, but at least 5 steps. If steps take long, there are fewer steps: at least
+  // one step is recorded, but no further step begins after 2 s (or after `time`, if `time` is longer).
   // InvalidArgument: the model cannot learn from such a batch. ResourceExhausted: the device lacks the
   // memory.
   absl::StatusOr<proto::StepVisit> Visit(int64_t batch, Nanoseconds time);

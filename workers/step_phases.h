@@ -29,8 +29,8 @@ class StepPhases {
   static absl::StatusOr<std::unique_ptr<StepPhases>> Create(Device& device, Stream& stream,
                                                             StepRecorder& recorder);
 
-  // Sets StrategyTraits::updates_here. If it is false, no update time is read from the device. Initially
-  // true.
+  // Sets the value of StrategyTraits::updates_here for the next steps; true at first. If it is false, no
+  // update time is read from the device.
   void set_updates_here(bool updates_here) { updates_here_ = updates_here; }
 
   // The phases that run until the next Begin belong to `step`.

@@ -1,5 +1,5 @@
 // Runs training steps in the same way under every strategy. A step takes a batch, runs forward and backward,
-// announces each range of gradients, enqueues the step's end, waits for it and is recorded.
+// announces each range of gradients, enqueues the end of the step, waits for this end and is recorded.
 // StepPipeline::Enqueue and Finish show this order from top to bottom.
 //
 //   for each step of a segment: pipeline.Run(step)
@@ -60,7 +60,7 @@ class StepPipeline {
   static absl::StatusOr<std::unique_ptr<StepPipeline>> Create(const Parts& parts, const Options& options);
 
   // FailedPrecondition: the loss or a gradient is not finite. Otherwise the errors of the strategy, the
-  // device and the recorder. They name the step that failed, `step` or the previous step.
+  // device and the recorder. The errors name the step that failed: `step` or the previous step.
   absl::Status Run(StepInfo step);
 
   // Blocks until every step has ended and is recorded. Has the errors of Run.

@@ -38,7 +38,7 @@ class Trainer {
   // OrderReader::Read.
   absl::Status RunSegment(WorkerCourse& course, OrderReader& orders);
 
-  // The worker's moving statistics: the whole arena.
+  // Returns the worker's moving statistics, the whole arena.
   absl::StatusOr<std::vector<float>> ReadStatistics() { return replica_->ReadStatistics(); }
 
   absl::StatusOr<proto::EvaluationDone> Evaluate(const proto::Evaluate& order);

@@ -44,9 +44,9 @@ class LossPrimitive {
 
 // Softmax cross-entropy of outputs [rows, positions, classes] with labels [rows, positions]. A row's loss is
 // the sum of the losses of its positions, divided by the number of positions. With s = softmax(outputs) and
-// the target t = (1 - label_smoothing) onehot(label) + label_smoothing / classes, a position's loss is -sum t
-// log(s), and the row's loss has the gradient (s - t) / positions there. Labels are in [0, classes) or are
-// ignore_label; a position with ignore_label adds to no sum and has zero gradients.
+// the target t = (1 - label_smoothing) onehot(label) + label_smoothing / classes, the loss of a position is
+// -sum t log(s), and the loss of the row has the gradient (s - t) / positions there. Labels are in [0,
+// classes) or are ignore_label; a position with ignore_label adds to no sum and has zero gradients.
 struct SoftmaxCrossEntropyShape {
   using Primitive = LossPrimitive;
   int64_t rows = 0;

@@ -1,7 +1,7 @@
 // Copies batches to a device that does not read the host's memory, while the device computes. Each batch is
-// copied on a separate stream into one of two slots, and when its step begins, from the slot to the buffer
-// that the step reads. That buffer's address never changes, so one captured graph of a step serves all
-// batches.
+// copied on a separate stream into one of two slots. When the batch's step begins, the batch is copied from
+// the slot to the buffer that the step reads. The address of that buffer never changes, so one captured graph
+// of a step serves all batches.
 //
 //   uploads.Upload(next batch);            // while a step computes
 //   uploads.Take();                        // enqueues the copy of that batch to batch()
@@ -21,7 +21,7 @@
 namespace tethys {
 
 // Invariants:
-//  1. taken <= uploaded <= taken + 2.
+//  1. taken <= uploaded <= taken + 2, as numbers of batches.
 //  2. Batch k lies in slot k mod 2. The slot is written after `stream` has read batch k - 2 from the slot,
 //     and read after batch k is written.
 class BatchUploads {

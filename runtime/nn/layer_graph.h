@@ -2,8 +2,8 @@
 // and how backward adds up the gradient of a value that several layers read. Pure; immutable, thread-safe.
 //
 // A value is one of the tensors of a step: value 0 is the batch, value i + 1 the output of layer i. Layers
-// are in an order in which each reads earlier values only; forward runs in this order, backward in the
-// reverse.
+// are in an order in which each layer reads earlier values only. Forward runs in this order, backward in the
+// reverse order.
 #ifndef TETHYS_RUNTIME_NN_LAYER_GRAPH_H_
 #define TETHYS_RUNTIME_NN_LAYER_GRAPH_H_
 
@@ -15,10 +15,11 @@
 namespace tethys {
 
 struct GraphLayer {
-  // Numbers of values, in the order of the layer's operands. A value may occur several times.
+  // The values that the layer reads, given by their numbers, in the order of the layer's operands. A value
+  // may occur several times.
   std::vector<int> inputs = {};
   int64_t out = 0;      // Elements of one row of the output.
-  bool trains = false;  // The layer has variables that change.
+  bool trains = false;  // The layer has variables that training changes.
   OperandUse use = {};
 };
 
@@ -27,7 +28,8 @@ enum class GradientPart {
   kNone,     // The gradient of the input is not needed.
   kWritten,  // The layer writes the gradient. Later parts, if there are any, are added to the gradient.
   kAdded,    // The gradient has earlier parts, and the layer's part is added to them.
-  // Only for layers that pass gradients on: the input's gradient is the output's, in the same memory.
+  // Only for layers that pass gradients on: the gradient of the input is the gradient of the output, in the
+  // same memory.
   kShared,
   kCopied,  // Like kShared, but as a copy, because another input shares the memory and would change it.
 };
@@ -43,7 +45,8 @@ class LayerGraph {
   int64_t elements(int value) const { return value == 0 ? sample_elements_ : layers_[value - 1].out; }
   int64_t widest() const;
 
-  // True if backward needs the value's gradient: for variables of the value's layer or of earlier layers.
+  // True if backward needs the value's gradient, because the layer that computes the value, or an earlier
+  // layer, has variables that train.
   bool needs_gradient(int value) const { return needs_gradient_[value]; }
   // Whether forward of this layer also applies a relu layer that is the only reader of this layer's output.
   // Forward then leaves out the relu layer, whose output is in the same memory; backward runs both layers.

@@ -4,8 +4,8 @@
 //
 // The forecast counts the buffers that trainer and plans allocate, without a device's rounding, and the
 // workspaces of NVIDIA's libraries. The libraries choose workspaces within the bounds that the CUDA back end
-// sets, so these are known only as upper bounds. A job is refused if it does not fit even without workspaces.
-// A batch is said to fit for certain only if all workspaces fit, too.
+// sets, so the forecast has only upper bounds for the workspaces. A job is refused if it does not fit even
+// without workspaces. A batch is said to fit for certain only if all workspaces fit, too.
 #ifndef TETHYS_RUNTIME_NN_MEMORY_FORECAST_H_
 #define TETHYS_RUNTIME_NN_MEMORY_FORECAST_H_
 
@@ -24,17 +24,18 @@ int64_t EvaluationRows(const Model& model, int64_t rows);
 
 struct MemoryNeeds {
   int64_t rows = 0;           // Rows of one step.
-  int64_t micro_batches = 1;  // As PlanOptions::micro_batches.
-  int64_t groups = 1;         // As PlanOptions::groups.
+  int64_t micro_batches = 1;  // See PlanOptions::micro_batches.
+  int64_t groups = 1;         // See PlanOptions::groups.
   ValueType inputs = ValueType::kByte;
   int64_t slots = 0;        // Number of arenas that the optimizer keeps on this worker.
   bool on_gpu = false;      // Batches are copied to the device, and libraries have workspaces.
-  bool recomputes = false;  // As PlanOptions::recomputes.
+  bool recomputes = false;  // See PlanOptions::recomputes.
   // The type of activations. If it is bfloat16, products use bfloat16 copies of the weights.
   ElementType activations = ElementType::kFloat32;
   bool bf16_gradients = false;  // The exchange of gradients uses a bfloat16 copy.
   bool evaluates = true;        // The worker also has a plan for evaluations.
-  // Number of batches in host memory to count, if host memory is the device's memory.
+  // If host memory is the device's memory: the number of batches in host memory, which the forecast counts,
+  // too.
   int64_t host_batches = 0;
 };
 
@@ -52,10 +53,11 @@ struct MemoryForecast {  // All in bytes.
   int64_t statistics = 0;  // Moving statistics, once for training and once for evaluation.
   // Values of a step and their gradients, in memory that the plans for training and for evaluation share.
   int64_t activations = 0;
-  int64_t batches = 0;  // BatchUploads: two slots and the buffer that a step reads; or host_batches.
-  int64_t copies = 0;   // Bfloat16 copies: of weights for products, and of gradients for the exchange.
-  // Upper bounds on workspaces, not in the total: the sum of the workspaces that layers do not share, and the
-  // largest of the shared workspaces.
+  // Batches on the device (BatchUploads: two slots and the buffer that a step reads), or host_batches.
+  int64_t batches = 0;
+  int64_t copies = 0;  // Bfloat16 copies: of weights for products, and of gradients for the exchange.
+  // Upper bounds on workspaces, which total() leaves out: the sum of the workspaces that layers do not share,
+  // and the largest of the shared workspaces.
   int64_t own_workspaces = 0;
   int64_t shared_workspace = 0;
   int64_t workspaces() const { return own_workspaces + shared_workspace; }

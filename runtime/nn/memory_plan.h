@@ -56,7 +56,7 @@ struct StepMemory {
 absl::Status CheckRows(const LayerGraph& graph, int64_t rows);
 
 // With `recomputes`, backward computes values again (recomputation.h), and forward frees these values; the
-// longest chain of recomputation is chosen for the lowest peak.
+// limit on chains of recomputed values (longest_chain) is the one that gives the lowest peak.
 StepMemory PlanStepMemory(const LayerGraph& graph, int64_t rows, bool trains, bool recomputes = false);
 
 // The blocks that PlanStepMemory places.

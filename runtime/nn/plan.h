@@ -17,9 +17,9 @@
 namespace tethys {
 
 // The number of elements, of the device's activation type, that a plan needs for the values of `rows` rows
-// (the rows of a micro-batch) and their gradients. Plans that never run at the same time may share this
-// memory: nothing in it outlives a step. InvalidArgument: fewer than one row, or more elements than memory
-// can hold.
+// (the rows of a micro-batch) and for the gradients of these values. Plans that never run at the same time
+// may share this memory: nothing in it outlives a step. InvalidArgument: fewer than one row, or more elements
+// than memory can hold.
 absl::StatusOr<int64_t> ActivationElements(const Model& model, int64_t rows, bool trains,
                                            bool recomputes = false);
 
@@ -78,10 +78,10 @@ class Plan {
   // step to step, so it must not be part of a captured graph either.
   virtual absl::Status TakeBatch() = 0;
 
-  // Sets the numbers of the next step and of all later steps, until they are set again. Before the first call
-  // the numbers are those of a default StepNumbers. `host` has one element for each micro-batch, in pinned
-  // memory, which is read when the work runs. A no-op if no layer uses the numbers. A graph may capture the
-  // work.
+  // Sets the numbers of the next step and of all later steps, until they are set again. Before the first
+  // call, the numbers have the default values of StepNumbers. `host` has one element for each micro-batch, in
+  // pinned memory, which is read when the work runs. A no-op if no layer uses the numbers. A graph may
+  // capture the work.
   virtual absl::Status EnqueueStepNumbers(const StepNumbers* host) = 0;
 
   // Converts a micro-batch of the batch that was taken, then runs the forward pass and the loss. Forward and
@@ -108,13 +108,13 @@ class Plan {
   // Enqueues the change that the batch of the last Forward makes to the moving statistics; a no-op if the
   // model has no moving statistics, or the plan only evaluates. `refused` is device memory: if it is not 0
   // when the work runs, the statistics do not change; without it (null), they always change. A graph may
-  // capture it.
+  // capture this work.
   virtual absl::Status EnqueueStatistics(const int32_t* refused) = 0;
 
   // Returns the loss of a plan with one micro-batch. Blocks until the stream has computed it.
   virtual absl::StatusOr<LossResult> Loss() = 0;
   // Like Loss, but does not block: enqueues a copy of the losses, one for each micro-batch, to pinned host
-  // memory. A graph may capture it.
+  // memory. A graph may capture the copy.
   virtual absl::Status EnqueueLoss(LossResult* host) = 0;
 
   // Copies the outputs of the last Forward of a plan with one micro-batch to host[0 .. rows *

@@ -26,7 +26,7 @@ struct PlanNode {
   std::vector<const void*> x;
   void* y = nullptr;
   // The addresses from which backward reads the inputs and the output: the addresses that forward wrote, or
-  // those at which backward has computed the values again.
+  // the addresses at which backward has computed the values again.
   std::vector<const void*> x_backward;
   void* y_again = nullptr;
   std::vector<int> repeats;  // Layers that run again before Backward of this layer, in this order.
@@ -35,7 +35,7 @@ struct PlanNode {
   void* dy = nullptr;
   // Where the layer writes gradients of its inputs; null for inputs whose gradient it does not write.
   std::vector<void*> dx;
-  std::vector<void*> gradients;   // The gradients of the inputs.
+  std::vector<void*> gradients;   // Where the complete gradient of each input is.
   std::vector<int64_t> elements;  // Elements of each input.
   // For each input, the primitive that adds the layer's part to the gradient; null unless the part is added.
   std::vector<std::unique_ptr<SumPrimitive>> sums;

@@ -20,7 +20,8 @@ struct BackwardReads {
   bool any() const { return first != kNoLayer; }
 };
 
-// The reads of each value of the graph: of the input first, then of the outputs of the layers in their order.
+// For each value of the graph, the layers whose Backward reads it: for the input first, then for the outputs
+// of the layers in their order.
 std::vector<BackwardReads> FindBackwardReads(const LayerGraph& graph);
 
 // For each value, the layer before whose Backward the value is computed again; kNoLayer if the value is kept.

@@ -24,7 +24,7 @@ struct NamedRange {
   std::string variable;
   Range range;
 };
-// The regions of `ranges`, with weight decay and trust ratio where they apply.
+// Makes one region of each range. Sets weight decay and trust ratio of the regions to which they apply.
 std::vector<UpdateRegion> MakeUpdateRegions(const proto::Optimizer& config,
                                             const std::vector<NamedRange>& ranges);
 
@@ -73,8 +73,8 @@ class Optimizer {
   //
   // Writes the update's rates to the host memory of parity `parity`.
   virtual void SetRates(int parity, const Update& update) = 0;
-  // Enqueues the update: stream work only. When the work runs, it uses the rates that SetRates has set, not
-  // the rates of `update`.
+  // Enqueues the update, which is stream work only. When the work runs, it uses the rates that SetRates has
+  // set, not the rates of `update`.
   virtual absl::Status Enqueue(Stream& stream, int parity, const Update& update, float* parameters,
                                const float* gradient_sums, absl::Span<float* const> slots) = 0;
   // Device memory: not 0 once an update was refused because a gradient was not finite.

@@ -15,7 +15,9 @@ namespace tethys {
 
 // Values that the optimizer keeps for each parameter.
 struct OptimizerSlot {
-  std::string name;  // Name in checkpoints. Slots of two kinds have the same name only if they mean the same.
+  // Name in checkpoints. Slots of two kinds of optimizers have the same name only if they have the same
+  // meaning.
+  std::string name;
   float initial_value = 0;
 };
 
@@ -30,7 +32,7 @@ struct UpdateCorrections {
 struct OptimizerKind {
   proto::Optimizer::KindCase kind = proto::Optimizer::KIND_NOT_SET;
   UpdateRule (*rule)(const proto::Optimizer& config) = nullptr;
-  // Slots in the order of the formula's slots.
+  // Returns the slots, in the order of the formula's slots.
   std::vector<OptimizerSlot> (*slots)(const proto::Optimizer& config) = nullptr;
   // The corrections of update `number`, counted from 1. Null: the corrections are always 1.
   UpdateCorrections (*corrections)(const proto::Optimizer& config, int64_t number) = nullptr;

@@ -12,8 +12,8 @@ namespace tethys {
 
 class LearningRateSchedule {
  public:
-  // Lengths in samples over all workers. If `job` is 0, the job is unlimited, and a decay without a length of
-  // its own does not begin.
+  // Lengths in samples over all workers. If `job` is 0, the job has no last sample. A decay without a length
+  // of its own then never begins.
   struct Lengths {
     int64_t epoch = 0;
     int64_t job = 0;

@@ -39,7 +39,7 @@ struct WorkerParts {
 };
 
 // The options of the ring in which the group's workers sum gradients, for CreateExchange
-// (collectives/exchange.h). RingOptions::group is 1; rings for other purposes have other numbers.
+// (collectives/exchange.h). RingOptions::group is 1; rings for other purposes have other group numbers.
 absl::StatusOr<RingOptions> RingOf(const WorkerParts& worker);
 
 // The job's update of all trainable variables, on the worker's device.

@@ -20,12 +20,13 @@ absl::StatusOr<std::shared_ptr<const Operation>> MakeActivation(const Shape& sha
 
 std::string ActivationName(proto::Activation activation);  // For texts: "relu"; "" for ACTIVATION_NONE.
 
-// What remains to be applied of a layer's activation after the layer's primitive has applied a relu.
+// The part of a layer's activation that is still to be applied after the layer's primitive has applied a
+// relu.
 inline proto::Activation BeyondRelu(proto::Activation activation) {
   return activation == proto::RELU ? proto::ACTIVATION_NONE : activation;
 }
 
-// The end of a layer's text, " relu"; empty without an activation.
+// The text that ends a layer's description, such as " relu"; empty without an activation.
 inline std::string ActivationSuffix(proto::Activation activation) {
   return activation == proto::ACTIVATION_NONE ? "" : absl::StrCat(" ", ActivationName(activation));
 }

@@ -29,7 +29,8 @@ std::string LayerKindList();
 // True if training changes the variables of the layer.
 inline bool IsTrainable(const proto::Layer& layer) { return !layer.has_trainable() || layer.trainable(); }
 
-// The rows (first axis) of the layer's shortest variable, its bias or filters; 0 if it has no variable.
+// The length of the first axis of the layer's shortest variable, its bias or its filters; 0 if the layer has
+// no variable.
 int64_t SmallestVariable(const proto::Layer& layer);
 
 // A resolved layer in a line of text: "dense 128 relu".

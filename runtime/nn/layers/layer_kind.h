@@ -1,5 +1,5 @@
-// The contract of a kind of layer. A kind is a message in job.proto, one file in this folder with a row of
-// the table in kinds.h, and, if no device has its arithmetic yet, a primitive
+// The contract of a kind of layer. A kind consists of a message in job.proto and one file in this folder with
+// a row of the table in kinds.h. If no device has the kind's arithmetic yet, a primitive is added, too
 // (runtime/device/primitive_factory.h). Pure; any thread.
 #ifndef TETHYS_RUNTIME_NN_LAYERS_LAYER_KIND_H_
 #define TETHYS_RUNTIME_NN_LAYERS_LAYER_KIND_H_
@@ -65,7 +65,7 @@ class LayerScope {
 
 struct DefinedLayer {
   Shape output;  // The shape of one row of the output.
-  // Null: the output is the first input's memory under another shape.
+  // Null: the output is the memory of the first input, seen as another shape.
   std::shared_ptr<const Operation> operation = nullptr;
   // An activation that the operation does not apply itself, applied to the operation's output.
   proto::Activation activation = proto::ACTIVATION_NONE;
@@ -84,11 +84,11 @@ struct LayerKind {
   absl::StatusOr<DefinedLayer> (*define)(const proto::Layer& layer, LayerScope& scope) = nullptr;
   // A complete layer in a line of text, for reports: "dense 128 relu".
   std::string (*text)(const proto::Layer& layer) = nullptr;
-  // The rows (first axis) of the layer's shortest variable. Null: the kind has no variable.
+  // Returns the length of the first axis of the layer's shortest variable. Null: the kind has no variable.
   int64_t (*smallest_variable)(const proto::Layer& layer) = nullptr;
 };
 
-// Null if the layer has no kind.
+// Returns null if the layer has no kind.
 const LayerKind* FindLayerKind(proto::Layer::KindCase kind);
 inline const LayerKind* FindLayerKind(const proto::Layer& layer) { return FindLayerKind(layer.kind_case()); }
 

@@ -7,7 +7,7 @@ namespace tethys {
 struct OperandUse {
   bool backward_reads_inputs = false;
   bool backward_reads_output = false;
-  bool repeatable = false;        // Forward is cheap, and from the same inputs computes the same bits again.
+  bool repeatable = false;        // Forward is cheap, and computes the same bits again from the same inputs.
   bool overwrites_input = false;  // Forward may write its output over its first input, of the same size.
   // Backward may write the gradient of its only input over the gradient of the output.
   bool overwrites_gradient = false;

@@ -24,7 +24,7 @@ struct ForwardTensors {
   const float* row_weights = nullptr;
 };
 
-// The tensors of a layer's backward pass, like those of the forward pass.
+// The tensors of a layer's backward pass, of the shape and type of the tensors of the forward pass.
 struct BackwardTensors {
   absl::Span<const void* const> x = {};  // The inputs.
   const void* y = nullptr;               // The output.
@@ -99,8 +99,8 @@ class Operation {
     (void)groups;
     return {};
   }
-  // Multiplications whose products are added up for one sample in the forward pass; 0 unless the layer has
-  // weights.
+  // The number of multiplications, each followed by an addition, in the forward pass of one sample; 0 unless
+  // the layer has weights.
   virtual int64_t multiply_adds() const { return 0; }
   // Whether the layer depends on the step's numbers. If it does, it is compiled once for each micro-batch.
   virtual bool uses_step_numbers() const { return false; }

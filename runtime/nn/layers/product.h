@@ -51,8 +51,8 @@ void CompleteInitializer(Layer& layer) {
 }
 
 // Adds the layer's weights, which are called `name`, and its bias, if it has one. `in` and `out` are the
-// sizes of the axes of these names in `shape`. fan_in is the number of weights divided by `out`, and fan_out
-// the number of weights divided by `in`.
+// sizes of the axes of these names in `shape`. The variable's fan_in is the number of weights divided by
+// `out`, and its fan_out is the number of weights divided by `in`.
 inline absl::Status AddWeightsAndBias(LayerScope& scope, absl::string_view name, const Shape& shape,
                                       const std::string& layout, proto::Initializer initializer, int64_t in,
                                       int64_t out, bool has_bias = true) {

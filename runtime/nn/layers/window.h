@@ -26,8 +26,8 @@ struct WindowFields {
 };
 
 // A window over `in`, padded by TensorFlow's rule or by `pad` on all sides. InvalidArgument: a size, stride
-// or dilation below 1; a pad and SAME, or a pad as large as the window; a window larger than the padded
-// image.
+// or dilation below 1; both a pad and padding SAME; a pad as large as the window; a window larger than the
+// padded image.
 absl::StatusOr<Window> MakeWindow(const ImageShape& in, const WindowFields& fields);
 
 // `Pooling` is the message of a pooling layer.

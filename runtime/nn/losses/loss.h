@@ -1,6 +1,7 @@
 // The contract of losses. A loss compares the model's outputs with the labels; training makes it smaller. A
-// loss is one file of this folder with a row of the table in loss.cc and a message in job.proto, and, if no
-// device has its arithmetic yet, a primitive (runtime/device/loss_primitives.h). Pure; any thread.
+// loss consists of one file of this folder with a row of the table in loss.cc, and of a message in job.proto.
+// If no device has the loss's arithmetic yet, a primitive is added, too (runtime/device/loss_primitives.h).
+// Pure; any thread.
 #ifndef TETHYS_RUNTIME_NN_LOSSES_LOSS_H_
 #define TETHYS_RUNTIME_NN_LOSSES_LOSS_H_
 

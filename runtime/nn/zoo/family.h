@@ -1,5 +1,5 @@
-// The description of a family of models, one per file of this folder, for the table in zoo.cc; and the writer
-// of layers that these files use.
+// FamilyKind describes a family of models for the table in zoo.cc; each family has one file of this folder.
+// LayerWriter is the writer of layers that these files use.
 #ifndef TETHYS_RUNTIME_NN_ZOO_FAMILY_H_
 #define TETHYS_RUNTIME_NN_ZOO_FAMILY_H_
 
@@ -13,7 +13,7 @@
 namespace tethys {
 
 // Appends layers to a model. Each function returns the name of the new layer, for use as the input of other
-// layers. An empty `input` means the layer before.
+// layers. An empty `input` means the layer that was added last.
 class LayerWriter {
  public:
   explicit LayerWriter(proto::Model& model) : model_(model) {}
@@ -48,7 +48,7 @@ class LayerWriter {
   // A transposed convolution that enlarges images by the factor `times` and starts as bilinear interpolation.
   std::string Enlarge(absl::string_view name, int64_t filters, int64_t times);
   std::string Sum(absl::string_view name, absl::string_view a, absl::string_view b);
-  // A layer that adds the two inputs, then a relu.
+  // Adds a layer that computes the sum of the two inputs, and then the relu of the sum.
   std::string SumRelu(absl::string_view name, absl::string_view a, absl::string_view b);
 
  private:
