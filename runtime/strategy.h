@@ -35,13 +35,14 @@ namespace tethys {
 // The numbers of one step that a strategy needs. Samples are numbered over the whole job: epoch x samples per
 // epoch + position in the epoch.
 struct StepInfo {
-  int64_t step = 0;  // Global number of this step (asynchronous: this worker's own step count;
-                     // stale-synchronous: this worker's clock).
+  // Global number of this step. Asynchronous: the number of this worker's earlier steps. Stale-synchronous:
+  // this worker's clock.
+  int64_t step = 0;
   int64_t epoch = 0;
   int64_t sample_begin = 0;  // Number of the first sample in this worker's batch.
   int64_t sample_count = 0;  // Samples of this worker's batch; 0 is allowed (the worker still takes part).
-  int64_t global_sample_count = 0;  // Samples of all workers' batches in this step, 1 or more. Asynchronous:
-                                    // sample_count.
+  // Samples of all workers' batches in this step, 1 or more. Asynchronous: equal to sample_count.
+  int64_t global_sample_count = 0;
   // Workers in lock step, among which global_sample_count is split. 0: each batch is a step of its own.
   int workers = 1;
   // Samples used before this update; the learning rate is a function of this number.

@@ -37,9 +37,9 @@ absl::Status BatchFeed::FeedAhead() {
   return HandOver();
 }
 
-// The loader's Next may overwrite the previous batch, so this waits until that batch is copied to the device.
-// The copy itself waits only for the step that last read the same slot on the device, two batches earlier.
-// That step has ended, so HandOver never waits for an in-flight step.
+// The loader's Next may overwrite the previous batch, so HandOver waits until that batch is copied to the
+// device. The copy itself waits only for the step that last read the same slot on the device, two batches
+// earlier. That step has ended, so HandOver never waits for an in-flight step.
 absl::Status BatchFeed::HandOver() {
   TETHYS_RETURN_IF_ERROR(plan_.AwaitUploads());
   TETHYS_ASSIGN_OR_RETURN(const HostBatch batch, loader_->Next());

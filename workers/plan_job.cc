@@ -43,8 +43,8 @@ int64_t SmallestPart(int64_t samples, const Split& split) {
   return smallest;
 }
 
-// The size of the batch that is split: the global batch or, as workers that lease batches get whole batches,
-// the batch of a worker.
+// The size of the batch that is split: the batch of one worker if workers lease whole batches, otherwise the
+// global batch.
 int64_t BatchOf(const proto::Job& job) {
   return TraitsOf(job).leases() ? BatchPerWorkerRows(job) : GlobalBatch(job);
 }

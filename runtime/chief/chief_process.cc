@@ -72,7 +72,7 @@ class ChiefProcess final : public ChiefEvents {
     return end_status_;
   }
 
-  // ---- on gRPC's threads
+  // ---- functions that gRPC's threads call
   absl::Status Admit(TaskId task, uint32_t incarnation) override {
     MutexLock lock(admission_mu_);
     return controller_->Admit(task, incarnation, clock_.Now());
@@ -185,7 +185,7 @@ class ChiefProcess final : public ChiefEvents {
         EarlierAttempts(state, last.ok() ? absl::optional<proto::RunSummary>(*last) : absl::nullopt);
   }
 
-  // Calls `event`, which calls the controller, under a lock, because tasks are admitted on other threads.
+  // Calls `event` under a lock. `event` calls the controller, which other threads also call, to admit tasks.
   // Then carries out the controller's actions, on the loop and without the lock.
   template <typename Event>
   void Step(const Event& event) {
@@ -424,7 +424,8 @@ class ChiefProcess final : public ChiefEvents {
   std::unique_ptr<TimingCollector> timing_;
   std::unique_ptr<ResourceLog> resources_;    // Null if nothing is sampled.
   std::unique_ptr<ResourceSampler> sampler_;  // Null before the first Form.
-  std::unique_ptr<AppendFile> journal_file_;  // journal_'s thread appends, saver_'s thread syncs.
+  // journal_'s thread appends to the file; saver_'s thread syncs the file.
+  std::unique_ptr<AppendFile> journal_file_;
   std::unique_ptr<AppendQueue> journal_;
   std::string journal_buffer_;
   proto::TrainingState save_state_;

@@ -34,7 +34,7 @@ constexpr size_t kMaxLineBytes = 16 << 20;
 
 // ---------------------------------------------------------------------------------------------- reading
 
-// Lines of a text that can be read repeatedly. A last line without its newline does not count.
+// The lines of a text, which can be read again after Rewind. A last line without its newline does not count.
 class Lines {
  public:
   virtual ~Lines() = default;
@@ -294,7 +294,8 @@ class Attempt {
     return absl::DataLossError(absl::StrCat(PositionText(twice), " was used twice by ", who));
   }
 
-  // The end of the samples that `epoch` must use: without its last samples if drop_remainder dropped them.
+  // The end of the samples that `epoch` must use. If drop_remainder dropped the last samples of the epoch,
+  // the end lies before them.
   int64_t RequiredEnd(int64_t epoch) const {
     const auto closed = epoch_end_.find(epoch);
     const int64_t length = closed == epoch_end_.end() ? line_.samples_per_epoch : closed->second;
@@ -342,9 +343,8 @@ class Attempt {
   std::map<int64_t, IntervalSet> applied_;  // Samples applied, by server.
   // Torn batches, with the servers that applied them.
   std::vector<std::pair<std::pair<int64_t, int64_t>, std::set<int64_t>>> torn_;
-  std::map<int64_t, int64_t>
-      // For each epoch that was closed in this attempt, the position before which all positions are used.
-      epoch_end_;
+  // For each epoch that was closed in this attempt, the position before which all positions are used.
+  std::map<int64_t, int64_t> epoch_end_;
   int64_t end_ = -1;  // Position at which the job ended; -1: it did not end well.
 };
 

@@ -92,8 +92,8 @@ void LeaseBook::Leave(int worker) {
 }
 
 void LeaseBook::DealRound() {
-  // A round may have fewer batches than workers. The remaining workers get steps without samples, which
-  // belong to the global batch of the round's first batch.
+  // A round may have fewer batches than workers. The remaining workers get steps without samples. Such a step
+  // belongs to the global batch of the round's first batch.
   std::vector<Batches*> without;
   BatchLease empty;
   bool any = false;

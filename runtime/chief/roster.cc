@@ -199,7 +199,7 @@ int64_t Roster::UsualStep() const {
 }
 
 std::vector<proto::LateTask> Roster::LateTasks(Nanoseconds now, bool own_pace) const {
-  constexpr int64_t kFewSteps = 20;  // With fewer steps, no worker is called slow.
+  constexpr int64_t kFewSteps = 20;  // If the median worker has made fewer steps, no worker is called slow.
   const int64_t usual = UsualStep();
   std::vector<proto::LateTask> late;
   for (const auto& [id, task] : tasks_) {

@@ -64,8 +64,8 @@ void StatisticsBook::Average() {
     for (const Worker& worker : workers_) current_.workers.push_back(worker.own);
   }
   if (counted.empty()) return;
-  // If all workers have made the same number of steps, each weight is 1 and not that number, so that rounding
-  // does not depend on it.
+  // If all workers have made the same number of steps, each weight is 1 instead of that number, so that
+  // rounding does not depend on the number of steps.
   const bool equal = std::all_of(counted.begin(), counted.end(), [&](const Worker* worker) {
     return worker->steps == counted.front()->steps;
   });

@@ -57,7 +57,7 @@ class Context final : public TlsContext {
 
   int64_t records_per_key() const { return records_per_key_; }
 
-  // Never null: the process ends if memory runs out.
+  // The result is never null, because the process ends if memory runs out.
   SSL* NewSsl(int fd, SecureSocket::End end) const {
     SSL* const ssl = SSL_new(context_.get());
     BIO* const bio = BIO_new(method_.get());

@@ -196,7 +196,7 @@ class GrpcTaskSession final : public TaskSession {
     return order;
   }
 
-  // The reader thread.
+  // Runs on the reader thread.
   void ReadOrders() {
     proto::ToTask order;
     while (stream_->Read(&order)) {
@@ -225,7 +225,7 @@ class GrpcTaskSession final : public TaskSession {
     watch_changed_.NotifyAll();
   }
 
-  // The writer thread.
+  // Runs on the writer thread.
   void WriteMessages() {
     WriteUntilClosed();
     MutexLock lock(mu_);
@@ -270,8 +270,8 @@ class GrpcTaskSession final : public TaskSession {
     }
   }
 
-  // The watch thread. It measures silence from the first heartbeat on, because without heartbeats the chief
-  // need not send anything.
+  // Runs on the watch thread. Silence is measured from the first heartbeat on, because without heartbeats the
+  // chief need not send anything.
   void WatchChief() {
     const Nanoseconds interval = std::min(kSecond, options_.chief_silence) / 8;
     absl::optional<ChiefWatch> watch;

@@ -51,7 +51,7 @@ class AsynchronousRule : public ConsistencyRule {
  private:
   const bool push_mean_;
   const int64_t global_batch_;
-  std::vector<bool> begun_;  // The workers whose present process has pushed.
+  std::vector<bool> begun_;  // True for each worker whose current process has pushed.
   const std::vector<DueUpdate> none_;
 };
 

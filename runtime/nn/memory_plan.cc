@@ -315,8 +315,8 @@ Placement PlaceBlocks(absl::Span<const Lifetime> blocks) {
 }
 
 int64_t PeakElements(absl::Span<const Lifetime> blocks) {
-  // Changes of the memory in use: at the first time of a block its elements are added, and one time after its
-  // last they are subtracted.
+  // Changes of the memory in use: the elements of a block are added at its first time, and subtracted at the
+  // time that follows its last time.
   std::vector<std::pair<int, int64_t>> changes;
   for (const Lifetime& block : blocks) {
     changes.emplace_back(block.first, AlignUp(block.elements));

@@ -161,7 +161,8 @@ absl::StatusOr<std::unique_ptr<Device>> CreateCpuDevice(int threads) {
     return absl::FailedPreconditionError(absl::StrCat(
         "device.threads_per_rank is ", threads, ", but this oneDNN was not built on OpenMP: set it to 1"));
   }
-  // Checks in advance, because the OpenMP runtime ends the process if it cannot start a thread.
+  // Checks in advance that the threads can be started, because the OpenMP runtime ends the process if it
+  // cannot start a thread.
   TETHYS_RETURN_IF_ERROR(CheckThreads(threads - 1));
   return std::make_unique<CpuDevice>(threads, cpu::SelectKernels());
 }

@@ -46,8 +46,9 @@ class InputConversion final : public InputConversionPrimitive {
     }
   }
 
-  // The scales and shifts of several channels are repeated for kPixels pixels, so that the loop over them
-  // gains from vectors. Those of a table's features are repeated for about kValues values.
+  // The scales and shifts of several channels are repeated for kPixels pixels, so that the loop over the
+  // pixels gains from vectors. The scales and shifts of a table's features are repeated for about kValues
+  // values.
   static constexpr int64_t kPixels = 64, kValues = 1024;
   const int64_t count_;
   const ValueType type_;

@@ -73,7 +73,8 @@ float Normalised(const Normalisation& n, int64_t c, float x) {
   return (x - n.mean[c]) * n.factor[c] + n.offset[c];
 }
 
-// `x` and `y` may be the same array, so they are not __restrict; the channels' arrays are other memory.
+// `x` and `y` may be the same array, so they are not __restrict; the arrays of the channels never overlap
+// them.
 template <bool relu>
 void NormaliseAs(int64_t positions, const Normalisation& n, const float* x, float* y) {
   for (int64_t p = 0; p < positions; ++p, x += n.channels, y += n.channels) {

@@ -1,6 +1,6 @@
 // Max pooling by plain loops. A maximum over a window is taken first over its rows, in a loop over whole rows
-// of pixels, and then over its columns. Backward reverses this and finds the origin of a maximum by
-// comparison, so nothing is kept between the passes. oneDNN 2.6 fills its vectors with the channels of one
+// of pixels, and then over its columns. Backward works in the reverse order. It finds the origin of a maximum
+// by comparison, so nothing is kept between the passes. oneDNN 2.6 fills its vectors with the channels of one
 // pixel; lenet's first pooling has only 6 channels, so oneDNN takes several times as long (docs/design.md).
 #include <algorithm>
 #include <utility>

@@ -16,8 +16,8 @@ ImageShape SeenPixels(const ConvolutionShape& shape) {
   return {output.height, output.width, shape.in.channels};
 }
 
-// Forward gathers the pixels that the window reads and convolves them with stride 1. Backward scatters their
-// gradients, with zeros in between.
+// Forward gathers the pixels that the window reads and convolves them with stride 1. Backward writes the
+// gradients of these pixels into dx, and writes zeros for the skipped pixels.
 class SkippingConvolution final : public ConvolutionPrimitive {
  public:
   SkippingConvolution(const ConvolutionShape& shape, int threads, std::unique_ptr<ConvolutionPrimitive> seen,
@@ -30,8 +30,8 @@ class SkippingConvolution final : public ConvolutionPrimitive {
     return seen_->Forward(stream, pixels_.data(), filters, bias, y);
   }
 
-  // The gradients of the gathered pixels overwrite these pixels. Convolution::Backward computes them after
-  // the filter gradient, which reads the pixels.
+  // The gradients of the gathered pixels overwrite the pixels. This is possible because Convolution::Backward
+  // computes the filter gradient, which reads the pixels, before these gradients.
   absl::Status Backward(Stream& stream, const void* x, const float* filters, const void* y, void* dy,
                         void* dx, float* dfilters, float* dbias) override {
     Gather(Floats(x));

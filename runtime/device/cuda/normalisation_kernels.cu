@@ -1,5 +1,5 @@
-// Kernels of batch normalisation: those that write every value, and the update of the moving statistics. The
-// sums are in normalisation_sums.cu.
+// Kernels of batch normalisation: the kernels that write every value, and the update of the moving
+// statistics. The sums are in normalisation_sums.cu.
 #include <cstdint>
 
 #include "runtime/device/cuda/elements.h"

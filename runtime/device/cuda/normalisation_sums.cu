@@ -37,7 +37,8 @@ __device__ Positions TilePositions(const NormalisationArguments& a, int64_t grou
   return {tile * positions / a.tiles, (tile + 1) * positions / a.tiles};
 }
 
-// For each of some channels the mean of `count` values and the sum of squared deviations from it.
+// For each of kSize channels, the mean of `count` values and the sum of their squared deviations from the
+// mean.
 template <int kSize>
 struct Moments {
   __device__ void Merge(const Moments& part) {

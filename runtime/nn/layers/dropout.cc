@@ -91,8 +91,8 @@ absl::StatusOr<DefinedLayer> Define(const proto::Layer& layer, LayerScope& scope
         absl::StrCat("rate is ", layer.dropout().rate(), "; it must be at least 0 and below 1"));
   }
   TETHYS_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(scope.input()));
-  // Hashed from the layer's name, so that different layers draw different numbers, and a layer still draws
-  // the same numbers after other layers are added to the model.
+  // The key is a hash of the layer's name. So different layers draw different numbers, and a layer still
+  // draws the same numbers after other layers are added to the model.
   const uint64_t key = Fnv1a(layer.name().data(), layer.name().size());
   return DefinedLayer{.output = scope.input(),
                       .operation = std::make_shared<DropoutOperation>(elements, rate, key)};

@@ -11,8 +11,8 @@ struct OperandUse {
   bool overwrites_input = false;  // Forward may write its output over its first input, of the same size.
   // Backward may write the gradient of its only input over the gradient of the output.
   bool overwrites_gradient = false;
-  bool passes_gradient =
-      false;  // The gradient of each input equals the gradient of the output; Backward does nothing.
+  // The gradient of each input equals the gradient of the output, so Backward does nothing.
+  bool passes_gradient = false;
   bool applies_relu = false;  // Forward can apply a relu to its output (CompileArguments::relu).
   bool is_relu = false;       // Forward applies a relu to the only input.
 };

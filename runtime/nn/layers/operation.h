@@ -68,10 +68,9 @@ struct CompileArguments {
   bool trains = false;
   // Number of parts of a batch that are normalised separately; see BatchNormalisationShape.
   int64_t groups = 1;
-  StreamReducer* sums =
-      // Sums over the workers whose batches are normalised as one batch; null: the batch of this worker is
-      // normalised alone.
-      nullptr;
+  // Sums over the workers whose batches are normalised as one batch. Null: the batch of this worker is
+  // normalised alone.
+  StreamReducer* sums = nullptr;
   uint64_t seed = 0;  // Seed of random numbers.
   // The numbers of the running step, on the device. Null in a plan that evaluates.
   const StepNumbers* step = nullptr;

@@ -5,7 +5,7 @@
 namespace tethys {
 namespace {
 
-// Limits extents, so that no sum overflows.
+// The largest extent of a window, in pixels: so small that no sum overflows.
 constexpr int64_t kMaxExtent = int64_t{1} << 40;
 
 absl::StatusOr<Window::Axis> MakeAxis(absl::string_view what, int64_t in, const WindowFields& fields) {
