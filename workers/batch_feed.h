@@ -57,7 +57,7 @@ class BatchFeed {
   const bool feeds_ahead_;
   const Nanoseconds slow_down_;
   std::vector<std::unique_ptr<Buffer>> memory_;  // The buffers of the loader's batches.
-  HostBatch empty_batch_;                        // In the first buffer of memory_.
+  HostBatch empty_batch_;                        // Lies in the first buffer of memory_.
   std::unique_ptr<BatchLoader> loader_;
   bool fed_ahead_ = false;
 };

@@ -165,7 +165,8 @@ class Replica {
   std::unique_ptr<Plan> evaluation_plan_;
   std::unique_ptr<StepRecorder> recorder_;
   std::unique_ptr<StepPhases> phases_;
-  std::unique_ptr<Buffer> gradients_;  // Null as long as every attached strategy allocated gradients.
+  // Null as long as every attached strategy has itself allocated memory for gradients.
+  std::unique_ptr<Buffer> gradients_;
 
   // The objects below live from Attach to Detach.
   std::unique_ptr<Plan> plan_;

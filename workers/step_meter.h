@@ -71,8 +71,8 @@ class StepMeter {
   std::unique_ptr<Stream> stream_;  // Made by the replica's device, for AddPause.
   bool on_gpu_ = false;
   int64_t step_ = 0;
-  int64_t used_before_ = 0;  // UsedMemory before the model was made.
-  int64_t own_before_ = 0;   // OwnMemory before the model was made.
+  int64_t used_before_ = 0;  // The result of UsedMemory before the model was made.
+  int64_t own_before_ = 0;   // The result of OwnMemory before the model was made.
   proto::StepRecords records_;
 };
 

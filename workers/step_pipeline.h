@@ -52,9 +52,9 @@ class StepPipeline {
   struct Options {
     Device& device;
     Stream& stream;                    // Plan and strategy enqueue work on this stream.
-    bool stream_only = false;          // StrategyTraits::stream_only.
-    const int32_t* refused = nullptr;  // StrategyTraits::refused.
-    int64_t ready_ranges = 0;          // Ranges of the model's ready order.
+    bool stream_only = false;          // The strategy's StrategyTraits::stream_only.
+    const int32_t* refused = nullptr;  // The strategy's StrategyTraits::refused.
+    int64_t ready_ranges = 0;          // The number of ranges in the model's ready order.
     bool graphs = true;                // Capture graphs if the device can. Must be equal on all ranks.
   };
   static absl::StatusOr<std::unique_ptr<StepPipeline>> Create(const Parts& parts, const Options& options);
@@ -96,7 +96,7 @@ class StepPipeline {
 
   const Parts parts_;
   const Options options_;
-  const bool overlaps_;  // The next step is enqueued before the host waits for the current step.
+  const bool overlaps_;  // True: the next step is enqueued before the host waits for the current step.
 
   // Per range of gradients, an event recorded when the range is final. Empty unless a graph computes the
   // ranges and the host announces them.
@@ -106,7 +106,7 @@ class StepPipeline {
   std::array<std::unique_ptr<Event>, 2> done_;    // Indexed by parity; recorded after all work of a step.
   std::array<std::unique_ptr<Graph>, 2> graphs_;  // Indexed by parity; null until captured.
   absl::optional<StepInfo> in_flight_;            // The enqueued step that is not awaited yet.
-  bool warm_ = false;                             // A step has run without a graph.
+  bool warm_ = false;                             // True once a step has run without a graph.
 };
 
 }  // namespace tethys

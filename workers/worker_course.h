@@ -1,5 +1,5 @@
-// The course of a worker, from Join to Stop: which orders are possible when, and within a segment which
-// batches the worker announces and which steps it makes. Pure: orders, steps and results go in; duties,
+// The course of a worker, from Join to Stop: which orders are possible in which state, and within a segment
+// which batches the worker announces and which steps it makes. Pure: orders, steps and results go in; duties,
 // batches and messages come out. Used by the worker's training thread.
 //
 //   while (course.busy() within a Run order) {

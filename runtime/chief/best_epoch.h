@@ -8,8 +8,8 @@
 
 namespace tethys {
 
-// Returns true if the epoch is better than the best so far, and records it in `state`. Of equal epochs, the
-// first stays the best; a NaN is never best.
+// Returns true if the epoch is better than the best so far, and records the epoch in `state`. Of equal
+// epochs, the first stays the best; a NaN is never best.
 bool NoteIfBest(proto::Monitor monitor, const proto::EpochResult& result, proto::TrainingState& state);
 
 }  // namespace tethys

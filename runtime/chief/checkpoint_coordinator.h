@@ -66,7 +66,7 @@ class CheckpointCoordinator {
   bool End(const absl::Status& status, const std::string& directory, Nanoseconds now, Actions& actions);
 
   const proto::Role source_role_;
-  const int64_t arena_size_;  // In elements, padding included.
+  const int64_t arena_size_;  // The size of the parameters' arena in elements, padding included.
 
   State state_ = State::kIdle;
   int64_t id_ = 0;

@@ -31,8 +31,8 @@ namespace tethys {
 class CheckpointSaver {
  public:
   struct Options {
-    std::string root;      // RUN_DIR/checkpoints.
-    std::string job_name;  // Written into the manifest.
+    std::string root;      // The folder RUN_DIR/checkpoints.
+    std::string job_name;  // The name of the job, which is written into the manifest.
     VariableSet variables;
     VariableSet statistics = {};     // Moving statistics; empty if the model has none.
     std::vector<std::string> slots;  // Names of the optimizer's slots, in the optimizer's order.

@@ -419,7 +419,7 @@ class ChiefProcess final : public ChiefEvents {
   Mutex admission_mu_;
   std::unique_ptr<JobController> controller_;
 
-  // Used on the loop only.
+  // The members below are used on the loop only.
   EventLoop loop_;
   std::unique_ptr<TimingCollector> timing_;
   std::unique_ptr<ResourceLog> resources_;    // Null if nothing is sampled.
@@ -431,7 +431,7 @@ class ChiefProcess final : public ChiefEvents {
   proto::TrainingState save_state_;
   MovingStatistics save_statistics_;
   std::set<std::string> warnings_;
-  bool started_ = false;  // Training has begun.
+  bool started_ = false;  // True once training has begun.
   absl::Status begun_;    // Result of BeginTraining; read after beginner_ has ended.
   Thread beginner_;       // Runs BeginTraining.
   bool ended_ = false;

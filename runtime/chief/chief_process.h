@@ -20,7 +20,7 @@ namespace tethys {
 
 struct ChiefOptions {
   proto::JobPlan plan;
-  std::string run_dir;    // Must exist; no other process may write there.
+  std::string run_dir;    // The run directory. It must exist, and no other process may write to it.
   std::string host = {};  // The name that the user gave this machine; empty: the machine's own name.
   std::string listen = "127.0.0.1:0";
   JobToken token;

@@ -22,7 +22,7 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kChunkElements = int64_t{1} << 18;  // The floats in a chunk: 1 MiB.
+constexpr int64_t kChunkElements = int64_t{1} << 18;  // The number of floats in a chunk; they take 1 MiB.
 // The largest message that the server accepts: larger than a checkpoint chunk, and than the step records in
 // one message.
 constexpr int kMaxMessageBytes = 4 << 20;
@@ -99,8 +99,8 @@ class OrderWriter {
   CondVar changed_;
   std::deque<proto::ToTask> waiting_ ABSL_GUARDED_BY(mu_);
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
-  bool ended_ ABSL_GUARDED_BY(mu_) = false;  // The thread no longer uses any member.
-  bool deaf_ ABSL_GUARDED_BY(mu_) = false;   // The task does not read: too many orders wait.
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;  // True once the thread no longer uses any member.
+  bool deaf_ ABSL_GUARDED_BY(mu_) = false;   // True if the task does not read and too many orders wait.
 
   Thread thread_;  // Declared last: it uses all of the above.
 };

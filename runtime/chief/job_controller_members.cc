@@ -22,8 +22,9 @@ namespace tethys {
 namespace {
 
 constexpr int kMaxExchangeText = 1024;
-constexpr int kMaxSamplesPerBeat = 16;                      // A correct task sends two samples.
-constexpr Nanoseconds kMostClockOffset = int64_t{1} << 60;  // Larger offsets are clamped: 36 years.
+constexpr int kMaxSamplesPerBeat = 16;  // A correct task sends two samples.
+// The limit to which clock offsets are clamped: 36 years.
+constexpr Nanoseconds kMostClockOffset = int64_t{1} << 60;
 constexpr Nanoseconds kProgressInterval = 250 * kMillisecond;
 constexpr Nanoseconds kPulseInterval = 1 * kSecond;
 // How long the chief waits after timeouts.start for reports. Tasks that waited for one another until then

@@ -340,7 +340,7 @@ class Attempt {
   const AttemptLine line_;
   const int64_t cut_;
   IntervalSet used_;
-  std::map<int64_t, IntervalSet> applied_;  // Samples applied, by server.
+  std::map<int64_t, IntervalSet> applied_;  // For each server, the samples that it applied.
   // Torn batches, with the servers that applied them.
   std::vector<std::pair<std::pair<int64_t, int64_t>, std::set<int64_t>>> torn_;
   // For each epoch that was closed in this attempt, the position before which all positions are used.

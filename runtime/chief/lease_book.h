@@ -138,10 +138,11 @@ class LeaseBook {
   void DealOnDemand(int worker, int64_t batches, Batches& mine);
 
   const bool in_rounds_;
-  std::map<int, Batches> free_;   // The free batches of each owner.
-  bool owned_ = false;            // True if the segment's batches have owners.
-  int64_t dealt_end_ = 0;         // The end of the last batch that was ever dealt from the segment.
-  std::map<int, Batches> dealt_;  // Batches dealt but not sent, by worker that takes part.
+  std::map<int, Batches> free_;  // The free batches of each owner.
+  bool owned_ = false;           // True if the segment's batches have owners.
+  int64_t dealt_end_ = 0;        // The end of the last batch that was ever dealt from the segment.
+  // For each worker that takes part, the batches that were dealt to it but not sent.
+  std::map<int, Batches> dealt_;
   std::set<int> finished_;        // Workers for which the book is closed.
   std::map<int64_t, Held> held_;  // The held batches, by first position.
   bool closed_ = false;

@@ -87,7 +87,7 @@ void PulseBook::AddChiefSamples(const std::string& host, const Samples& samples)
 
 void PulseBook::AddMachines(const Roster& roster, proto::Pulse& pulse) const {
   // A sample of a process does not say on which computer it ran, so the boot id comes from the host's sample.
-  std::map<std::string, double> own;  // CPU of the job's processes, by boot id.
+  std::map<std::string, double> own;  // For each boot id, the CPU use of the job's processes.
   const auto count = [&](const std::string& host, const proto::ResourceSample& sample) {
     const auto machine = machine_sample_.find(host);
     if (machine != machine_sample_.end()) own[machine->second.boot_id()] += sample.cpu_percent();

@@ -21,8 +21,8 @@ struct Refusal {
 };
 
 // Listens in the chief's place and refuses every session with FailedPrecondition and the reason. Blocks until
-// all tasks have been refused. DeadlineExceeded: some tasks did not connect. AlreadyExists: the port is
-// taken.
+// all tasks have been refused. DeadlineExceeded: some tasks did not connect. AlreadyExists: the port is in
+// use.
 absl::Status RefuseTasks(const Refusal& refusal, const Clock& clock);
 
 }  // namespace tethys

@@ -20,7 +20,7 @@ struct StartingState {
   std::unique_ptr<CheckpointReader> reader;  // Null: the job starts at its beginning, with random values.
   bool initial = false;                      // True: `reader` has only initial values; slots start anew.
   MovingStatistics statistics;               // The statistics of the checkpoint, or initial values.
-  std::vector<std::string> notes;            // Lines for the user.
+  std::vector<std::string> notes;            // Messages for the user.
   std::vector<std::string> damaged;          // Paths of newer, damaged checkpoints that were skipped.
 };
 

@@ -25,7 +25,7 @@ absl::Status OpenSslError(absl::string_view what) {
   return absl::InternalError(absl::StrCat(what, ": ", OpenSslReason()));
 }
 
-// P-256, which both gRPC and plain OpenSSL accept by default.
+// Makes a key on the curve P-256, which both gRPC and plain OpenSSL accept by default.
 absl::StatusOr<OwnedKey> MakeKey() {
   OwnedKey key(EVP_EC_gen("P-256"));
   if (key == nullptr) return OpenSslError("cannot make a key");

@@ -15,7 +15,7 @@ constexpr char kUnreached[] =
     ": the chief has ended, or a firewall or a missing route separates this machine from the chief "
     "(`tethys hosts check` tests all links)";
 
-// Elements of one CheckpointChunk: 1 MiB.
+// The number of floats in one CheckpointChunk; they take 1 MiB.
 constexpr int64_t kChunkElements = int64_t{1} << 18;
 
 std::chrono::system_clock::time_point After(Nanoseconds timeout) {

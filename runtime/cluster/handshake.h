@@ -22,7 +22,7 @@ namespace tethys {
 // The key of the metadata entry that carries a serialized proto::Handshake.
 inline constexpr char kHandshakeMetadataKey[] = "tethys-handshake-bin";
 
-// Secret of one job. Never logged, never on a command line.
+// The secret of one job. It must never appear in a log or on a command line.
 class JobToken {
  public:
   static JobToken Random();

@@ -56,9 +56,9 @@ constexpr int kMaxHosts = 4096;
 constexpr int kMaxSlots = 1024;        // The largest number of slots of a host.
 constexpr size_t kMaxNameBytes = 255;  // The limit for names of hosts, addresses, users and kinds.
 
-// The hosts in the file's order. `path` is for errors only: InvalidArgument "PATH:LINE:COLUMN: what is wrong,
-// and what to write instead", for a word that is not understood, a value out of bounds, a host that is named
-// twice, two prices of one kind, and a file without hosts.
+// Returns the hosts in the file's order. InvalidArgument "PATH:LINE:COLUMN: what is wrong, and what to write
+// instead": a word that is not understood, a value out of bounds, a host that is named twice, two prices of
+// one kind, or a file without hosts. `path` is used in errors only.
 absl::StatusOr<std::vector<HostEntry>> ParseHostFile(absl::string_view text, const std::string& path);
 
 // Convert a device kind from and to "cpu" or "cuda". InvalidArgument: any other text.

@@ -51,7 +51,7 @@ int ServersWithShards(const proto::Placement& placement);
 proto::Device::Kind DeviceOf(const proto::JobPlan& plan, int worker);
 bool AnyOnGpu(const proto::JobPlan& plan);
 
-// "worker 2", "ps 0", "chief".
+// The name of a task in messages: "worker 2", "ps 0" or "chief".
 std::string TaskName(proto::Role role, int index);
 
 }  // namespace tethys

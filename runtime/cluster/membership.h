@@ -42,9 +42,10 @@ class Membership {
   // joined.
   static Membership Of(const proto::JobPlan& plan);
 
-  // Changes. InvalidArgument: the job has no such task. FailedPrecondition: an invariant would break, the
-  // task is a member already (Add) or is not a member (Remove, Replace), the number of workers must stay
-  // because samples are sharded over the workers, or there were kMostChanges changes.
+  // The functions below return a changed membership. InvalidArgument: the job has no such task.
+  // FailedPrecondition: an invariant would break, the task is a member already (Add) or is not a member
+  // (Remove, Replace), the number of workers must not change because samples are sharded over the workers, or
+  // there were kMostChanges changes.
   absl::StatusOr<Membership> Add(TaskId task, uint32_t incarnation) const;
   absl::StatusOr<Membership> Remove(TaskId task) const;
   // Replaces the process of a member by a new process, whose incarnation is `incarnation`.
@@ -60,7 +61,7 @@ class Membership {
   // The members of a role, by rank.
   std::vector<TaskId> Members(proto::Role role) const;
   int Count(proto::Role role) const { return static_cast<int>(Members(role).size()); }
-  // Requires a member.
+  // Requires that `task` is a member.
   int RankOf(TaskId task) const;
   // The incarnation of the newest process of `task`, even if that process was removed; 0: no process has
   // joined. Requires a task of the job.
@@ -87,7 +88,7 @@ class Membership {
   Membership() = default;
   absl::Status CheckTask(TaskId task) const;
   absl::Status CheckNewer(TaskId task, uint32_t incarnation) const;
-  absl::Status CheckResize(TaskId task) const;  // Refuses if the number of the role's tasks must stay.
+  absl::Status CheckResize(TaskId task) const;  // Refuses if the number of the role's tasks must not change.
   absl::Status CheckPlaces() const;
   // A copy for a change that concerns `task`. If members must learn of the change, the copy has the next
   // generation.

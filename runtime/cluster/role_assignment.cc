@@ -5,7 +5,7 @@
 namespace tethys {
 namespace {
 
-// "1 worker", "2 servers"
+// Returns a text such as "1 worker" or "2 servers".
 std::string CountOf(int count, absl::string_view role) {
   return absl::StrCat(count, role == "ps" ? " server" : " worker", count == 1 ? "" : "s");
 }
@@ -88,7 +88,7 @@ class Assigner {
 
   const absl::Span<const HostEntry> hosts_;
   std::vector<int> free_;  // The free slots of each host.
-  int servers_ = 0;        // The servers that have slots.
+  int servers_ = 0;        // The number of servers that have got slots.
 };
 
 }  // namespace

@@ -21,7 +21,7 @@
 
 namespace tethys {
 
-// Indices of hosts.
+// For each process, the index of its host in the list of hosts.
 struct RoleAssignment {
   int chief = 0;
   std::vector<int> servers;  // The host of each server.

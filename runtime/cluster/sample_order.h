@@ -35,9 +35,10 @@ RankSplit RankSplitOf(const proto::JobPlan& plan);
 // training samples.
 OrderRules OrderRulesOf(const proto::JobPlan& plan);
 
-// "FILE over 3 workers in steps of 128, 12 files 0f3a5b7788; blocks of 1024 samples in windows of 8": all
-// that the order depends on, besides seed, epoch and number of samples. Equal texts mean equal orders. Empty
-// for a full shuffle of all samples, the only order of old builds.
+// Describes the order in a text such as "FILE over 3 workers in steps of 128, 12 files 0f3a5b7788; blocks of
+// 1024 samples in windows of 8". The text contains everything that the order depends on, except seed, epoch
+// and number of samples. Equal texts mean equal orders. The text is empty for a full shuffle of all samples,
+// the only order of old builds.
 std::string OrderText(const proto::JobPlan& plan);
 
 }  // namespace tethys

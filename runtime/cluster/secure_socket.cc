@@ -106,7 +106,7 @@ absl::StatusOr<std::shared_ptr<const TlsContext>> TlsContext::Create(const TlsId
     return absl::InvalidArgumentError(absl::StrCat("cannot set up TLS: ", OpenSslReason()));
   }
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-  // Connections are never resumed.
+  // No TLS session is ever resumed, so neither tickets nor a session cache are needed.
   SSL_CTX_set_num_tickets(context.get(), 0);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);

@@ -89,7 +89,7 @@ class SecureSocket {
   absl::Span<const char> NextRecord(absl::Span<const iovec> parts, size_t skip);
 
   FileDescriptor fd_;
-  std::shared_ptr<const TlsContext> tls_;  // Outlives ssl_.
+  std::shared_ptr<const TlsContext> tls_;  // Must outlive ssl_.
   std::unique_ptr<ssl_st, FreeSsl> ssl_;
   short awaits_ = 0;
   int64_t records_ = 0;        // Records sent with the current key.

@@ -39,7 +39,7 @@ class BoundedRule : public ConsistencyRule {
   std::vector<uint64_t> clocks_;
   std::vector<char> takes_part_;
   uint64_t slowest_ = 0;    // The lowest clock of a worker that takes part; UINT64_MAX if there is none.
-  std::vector<int> going_;  // Workers whose pushes are due; a member so that its memory is reused.
+  std::vector<int> going_;  // Workers whose pushes are due. A class member only so that its memory is reused.
 };
 
 }  // namespace tethys

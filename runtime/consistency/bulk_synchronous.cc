@@ -47,7 +47,7 @@ class BulkSynchronousRule : public ConsistencyRule {
 
  private:
   std::vector<int> all_;
-  size_t arrived_ = 0;  // Workers whose push of the current step has arrived.
+  size_t arrived_ = 0;  // The number of workers whose push of the current step has arrived.
 };
 
 }  // namespace

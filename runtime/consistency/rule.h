@@ -74,8 +74,8 @@ class ConsistencyRule {
   // Arrived and TakesPart return the updates that are now due. The result is valid until the next call of one
   // of the two functions.
   virtual const std::vector<DueUpdate>& Arrived(int worker) = 0;
-  // The worker takes part with steps from `clock` on; or it no longer takes part, and then no other worker
-  // waits for it.
+  // If `takes_part` is true, the worker takes part with steps from `clock` on. Otherwise it no longer takes
+  // part, and no other worker waits for it.
   virtual const std::vector<DueUpdate>& TakesPart(int worker, bool takes_part, uint64_t clock);
   void Close(int worker);
   // Called when a new process replaces the worker's process: discards the worker's open push.

@@ -12,8 +12,8 @@ namespace tethys {
 
 struct CudaDeviceOptions {
   int index = 0;      // The index of the GPU among the GPUs that the process can use.
-  bool bf16 = false;  // Products and convolutions in bfloat16; everything else stays float32.
-  bool tf32 = false;  // Float32 products and convolutions may round their factors to TF32.
+  bool bf16 = false;  // True: products and convolutions compute in bfloat16; everything else stays float32.
+  bool tf32 = false;  // True: float32 products and convolutions may round their factors to TF32.
 };
 
 struct CudaLibrary {

@@ -15,10 +15,11 @@ class Stream;
 // Sums over the rows of a batch, in device memory.
 struct LossResult {
   double loss_sum = 0;  // Sum of the losses of the rows, each times the row's weight.
-  // Labels for which the model's largest output (the first, on a tie) is the output of the label.
+  // The number of labels for which the model's largest output (the first, on a tie) is the output of the
+  // label.
   double correct = 0;
-  double labels = 0;  // Labels that were compared with outputs; 0 if the loss has no classes.
-  // Labels whose output is among the five largest, if the primitive counts such labels.
+  double labels = 0;  // The number of labels that were compared with outputs; 0 if the loss has no classes.
+  // The number of labels whose output is among the five largest, if the primitive counts such labels.
   double correct_top5 = 0;
 };
 

@@ -33,8 +33,8 @@ struct Update {
   double learning_rate = 0;
   double gradient_scale = 1;
   int64_t number = 1;  // Number of the update; the first update of these parameters has number 1.
-  // Requires the whole arena if gradients are clipped, or if the rule has a trust ratio and `squares` is
-  // empty.
+  // The range to be updated. It must be the whole arena if gradients are clipped, or if the rule has a trust
+  // ratio and `squares` is empty.
   Range part = kWholeArena;
   // True: the caller has checked that the gradients are finite, so the update does not check them again.
   bool gradients_are_finite = false;

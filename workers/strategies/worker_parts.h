@@ -30,7 +30,7 @@ struct WorkerParts {
   const Clock& clock;
   // The time, by `clock`, until which the first connections must be made.
   Nanoseconds deadline = 0;
-  PeersCompute peers_compute = nullptr;  // Null: unknown.
+  PeersCompute peers_compute = nullptr;  // Null: it is not known whether other workers compute.
 
   const proto::Job& job() const { return plan.job(); }
   Nanoseconds step_timeout() const { return FromSeconds(job().timeouts().step()); }

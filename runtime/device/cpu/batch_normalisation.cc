@@ -10,7 +10,7 @@
 namespace tethys::cpu {
 namespace {
 
-// Mean and sum of squared deviations of `count` values for each channel, in double precision.
+// For each channel, the mean and the sum of squared deviations of `count` values, in double precision.
 struct Moments {
   int64_t count = 0;
   std::vector<double> means;
@@ -245,7 +245,7 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
     }
   }
 
-  // Adds up dy and its products with x - mean over the group.
+  // Adds up over the group: dy, and the products of dy with x - mean.
   void SumGradients(int64_t group, const Normalisation& normalisation, const float* x, const float* dy) {
     std::fill(sums_.begin(), sums_.end(), 0.0);
     std::fill(products_.begin(), products_.end(), 0.0);

@@ -202,13 +202,14 @@ class Convolution final : public ConvolutionPrimitive {
   const std::shared_ptr<Scratch> scratch_;
   const dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   const dnnl::stream stream_{engine_};
-  dnnl::primitive_attr attributes_;  // Set so that we provide scratch memory and no execution allocates it.
+  // Makes oneDNN use scratch memory that we provide, so that no execution allocates scratch memory.
+  dnnl::primitive_attr attributes_;
   View x_, filters_, bias_, y_;
   View dx_, dfilters_, dy_;
   Conversion pack_forward_, unpack_, pack_backward_;
   Execution forward_, backward_filters_, backward_data_;
   PassMemory forward_memory_, filters_memory_, data_memory_;
-  bool turns_ = false;  // The gradient of x is computed as a forward convolution with turned filters.
+  bool turns_ = false;  // True: the gradient of x is computed as a forward convolution with turned filters.
   memory turned_;
   std::string description_;
 };

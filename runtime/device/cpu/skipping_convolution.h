@@ -18,7 +18,7 @@ bool SkipsPixels(const Window& window);
 // The convolution of the gathered pixels, with stride 1. Requires SkipsPixels(shape.window).
 ConvolutionShape ShapeOfSeenPixels(ConvolutionShape shape);
 
-// `seen` has the shape ShapeOfSeenPixels(shape). ResourceExhausted: no memory for the gathered pixels.
+// `seen` must have the shape ShapeOfSeenPixels(shape). ResourceExhausted: no memory for the gathered pixels.
 absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateSkippingConvolution(
     const ConvolutionShape& shape, int threads, std::unique_ptr<ConvolutionPrimitive> seen);
 

@@ -164,7 +164,8 @@ class CudaDevice final : public Device {
   const std::shared_ptr<MemoryPool> memory_;
   SharedWorkspace workspace_{*memory_};
   Libraries libraries_;
-  bool reads_pageable_memory_ = false;  // The GPU reads the host's pageable memory without a copy (GH200).
+  // True if the GPU reads the host's pageable memory without a copy (GH200).
+  bool reads_pageable_memory_ = false;
 };
 
 }  // namespace

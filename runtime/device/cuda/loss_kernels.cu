@@ -112,7 +112,7 @@ __global__ void MeanSquaredErrorKernel(MeanSquaredErrorShape shape, LossTensors 
   if (lane < kLossResults) result[lane] = lane == 0 ? weight * sum / shape.outputs : 0;
 }
 
-// One block: result[k] = sum over parts of results[part][k].
+// Runs with one block. result[k] = the sum over parts of results[part][k].
 __global__ void AddResultsKernel(int64_t parts, const double* results, double* result) {
   __shared__ double sums[kLossResults][kThreads];
   for (int k = 0; k < kLossResults; ++k) {

@@ -17,9 +17,9 @@ struct MatmulShape {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false;  // a is stored as [k, m] instead of [m, k].
   bool transpose_b = false;  // b is stored as [n, k] instead of [k, n].
-  bool bias = false;         // Adds a vector of n elements to each row. Only if the result is float32.
+  bool bias = false;  // Adds a vector of n elements to each row. Allowed only if the result is float32.
   ElementType result = ElementType::kFloat32;  // The type of c.
-  bool accumulate = false;                     // Adds to c: c += a b. Only if the result is float32.
+  bool accumulate = false;                     // Adds to c: c += a b. Allowed only if the result is float32.
 };
 
 class Matmul {

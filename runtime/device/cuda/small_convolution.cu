@@ -19,7 +19,8 @@ constexpr int kMostChannels = 16;
 constexpr int kGroup = 8;  // Channels that a thread computes at once.
 constexpr int kPack = 4;
 using Factors = Pack<float, kPack>;
-constexpr int kMostPacks = 2048;        // The most packs of the filters, in shared memory.
+// The most packs of all filters together, which must fit into shared memory.
+constexpr int kMostPacks = 2048;
 constexpr int64_t kMostStrips = 512;    // The most strips of lines whose products are summed in parallel.
 constexpr int kMostColumns = kThreads;  // The most columns of a block of SmallFiltersKernel.
 

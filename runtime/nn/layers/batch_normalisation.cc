@@ -61,7 +61,7 @@ class BatchNormalisationOperation final : public Operation {
  public:
   explicit BatchNormalisationOperation(const BatchNormalisationShape& row) : row_(row) {}
 
-  // Only in an evaluation may forward overwrite the input, because there is no backward that needs it.
+  // Forward may overwrite the input only in an evaluation, because in training backward reads the input.
   OperandUse operand_use() const override {
     return {.backward_reads_inputs = true,
             .repeatable = true,

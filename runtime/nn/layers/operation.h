@@ -74,8 +74,9 @@ struct CompileArguments {
   uint64_t seed = 0;  // Seed of random numbers.
   // The numbers of the running step, on the device. Null in a plan that evaluates.
   const StepNumbers* step = nullptr;
-  bool later_part = false;  // The layer runs on a micro-batch after the first of a step.
-  bool relu = false;        // Forward applies a relu to the output. Only if OperandUse::applies_relu.
+  bool later_part = false;  // True: the layer runs on a later micro-batch of a step than the first.
+  // True: Forward applies a relu to the output. Allowed only if OperandUse::applies_relu is true.
+  bool relu = false;
   // Variables and statistics are in the order in which the kind added them.
   absl::Span<const VariableMemory> variables = {};
   absl::Span<float* const> statistics = {};

@@ -45,7 +45,8 @@ class LayerWriter {
   std::string Flatten(absl::string_view name);
   // Adds no layer if the rate is 0.
   void Dropout(absl::string_view name, double rate);
-  // A transposed convolution that enlarges images by the factor `times` and starts as bilinear interpolation.
+  // Adds a transposed convolution that enlarges images by the factor `times` and starts as bilinear
+  // interpolation.
   std::string Enlarge(absl::string_view name, int64_t filters, int64_t times);
   std::string Sum(absl::string_view name, absl::string_view a, absl::string_view b);
   // Adds a layer that computes the sum of the two inputs, and then the relu of the sum.
@@ -71,7 +72,7 @@ struct FamilyKind {
 
 extern const FamilyKind kFcnFamily, kLenetFamily, kMobilenetFamily, kResnetFamily, kVggFamily;
 
-// "resnet.width is 0: it must be 1 to 16384"; empty if `value` is in [1, most].
+// An error text such as "resnet.width is 0: it must be 1 to 16384"; empty if `value` is in [1, most].
 std::string RangeProblem(absl::string_view field, int64_t value, int64_t most);
 // RangeProblem for a rate of dropout: empty if `rate` is in [0, 1).
 std::string RateProblem(absl::string_view field, double rate);
