@@ -78,7 +78,7 @@ class StagedStrategy final : public Strategy {
 
   absl::Status GradientReady(int64_t index, const Event& event) override {
     TETHYS_CHECK(index == announced_, "range ", index, " was announced, but range ", announced_,
-                 " comes next");
+                 " must come next");
     TETHYS_RETURN_IF_ERROR(interruption_.Check());
     const Range range = ready_order_[index];
     TETHYS_RETURN_IF_ERROR(event.Wait(*downloads_));

@@ -56,7 +56,7 @@ class Replica {
     // itself.
     std::shared_ptr<const Dataset> train = nullptr;
     BatchFeed::Options feed = {};
-    bool graphs = true;  // Capture steps as graphs if the device can. Must be equal on all ranks.
+    bool graphs = true;  // True: capture steps as graphs if the device can. Must be equal on all ranks.
     std::function<void()> records_wait = nullptr;  // Passed to StepRecorder as half_full.
   };
 

@@ -53,8 +53,8 @@ class StepMeter {
   absl::StatusOr<int64_t> UsedMemory(Device& device) const;
   absl::Status Prepare(int64_t batch);
   absl::Status Step(int64_t batch);
-  // Makes at least one step. Further steps begin before `latest` as long as there are fewer than `least`,
-  // otherwise before `end`.
+  // Makes at least one step. As long as fewer than `least` steps were made, further steps begin until
+  // `latest`; afterwards they begin until `end`.
   absl::Status Steps(int64_t batch, int least, Nanoseconds end, Nanoseconds latest);
   void DropRecords();
   // Adds to `visit` the longest pause of the GPU at this time, if the device can measure pauses.

@@ -55,7 +55,7 @@ class StepPipeline {
     bool stream_only = false;          // The strategy's StrategyTraits::stream_only.
     const int32_t* refused = nullptr;  // The strategy's StrategyTraits::refused.
     int64_t ready_ranges = 0;          // The number of ranges in the model's ready order.
-    bool graphs = true;                // Capture graphs if the device can. Must be equal on all ranks.
+    bool graphs = true;                // True: capture graphs if the device can. Must be equal on all ranks.
   };
   static absl::StatusOr<std::unique_ptr<StepPipeline>> Create(const Parts& parts, const Options& options);
 

@@ -30,7 +30,7 @@ void JobController::Save(proto::ChiefState& state) const {
 absl::StatusOr<std::unique_ptr<JobController>> JobController::Restore(proto::JobPlan plan,
                                                                       const proto::ChiefState& state) {
   StateCheck check;
-  check.That(state.own().job_hash() == plan.job_hash(), "it belongs to another job");
+  check.That(state.own().job_hash() == plan.job_hash(), "this state belongs to another job");
   check.Time("started_ns", state.own().started_ns());
   TETHYS_RETURN_IF_ERROR(Annotate(check.status(), "the chief's state"));
   const int workers = plan.job().workers();

@@ -157,8 +157,8 @@ absl::Status PulseBook::Restore(const proto::PulseState& state) {
   StateCheck check;
   check.That(state.step_bucket_size() == static_cast<int>(kBuckets) &&
                  state.staleness_count_size() == static_cast<int>(kStalenessCounts),
-             "it has ", state.step_bucket_size(), " buckets of step times and ", state.staleness_count_size(),
-             " counts of staleness, which is not what this build saves");
+             "the saved state has ", state.step_bucket_size(), " buckets of step times and ",
+             state.staleness_count_size(), " counts of staleness, which is not what this build saves");
   for (const auto* counts : {&state.step_bucket(), &state.staleness_count()}) {
     for (const int64_t count : *counts) check.Count("a count", count);
   }

@@ -25,7 +25,7 @@ struct TaskState {
   bool joined = false;
   bool ready = false;
   bool gone = false;
-  bool failed = false;  // The task has reported a failure.
+  bool failed = false;  // True: the task has reported a failure.
   // The text of the reported failure, if the job can survive that failure. The chief acts on the failure a
   // moment later.
   std::string failure;

@@ -101,7 +101,7 @@ absl::Status StatisticsBook::Restore(const proto::StatisticsState& state) {
     check.That(AllFinite(values), "a value is not finite");
   };
   check_arena(state.mean(), false);
-  check.That(state.worker_size() == workers, "they are of ", state.worker_size(),
+  check.That(state.worker_size() == workers, "the saved statistics are of ", state.worker_size(),
              " workers, but the job has ", workers);
   check.That(state.averaged().empty() || state.averaged_size() == workers, "the mean is over ",
              state.averaged_size(), " workers, but the job has ", workers);

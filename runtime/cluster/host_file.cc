@@ -228,9 +228,10 @@ absl::Status TakeField(absl::string_view name, absl::string_view value, LineFiel
   } else if (name == "device") {
     TETHYS_ASSIGN_OR_RETURN(host.device, ParseDeviceKind(value));
   } else {
-    return Wrong(absl::StrCat("there is no setting '", name,
-                              "'; known are slots, max_slots, role, port, address, folder, price, kind and "
-                              "device"));
+    return Wrong(
+        absl::StrCat("there is no setting '", name,
+                     "'; the settings are slots, max_slots, role, port, address, folder, price, kind and "
+                     "device"));
   }
   return absl::OkStatus();
 }

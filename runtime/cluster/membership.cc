@@ -157,16 +157,18 @@ absl::StatusOr<Membership> Membership::Restore(const proto::JobPlan& plan,
                                                const proto::MembershipState& state) {
   Membership restored = Of(plan);
   if (state.seat_size() != static_cast<int>(restored.seats_.size())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("it has ", state.seat_size(), " tasks, but the job has ", restored.seats_.size()));
+    return absl::InvalidArgumentError(absl::StrCat("the saved membership has ", state.seat_size(),
+                                                   " tasks, but the job has ", restored.seats_.size()));
   }
-  if ((state.generation() & kMostChanges) == 0) return absl::InvalidArgumentError("it has no generation");
+  if ((state.generation() & kMostChanges) == 0)
+    return absl::InvalidArgumentError("the saved membership has no generation");
   auto seat = restored.seats_.begin();
   for (const proto::MembershipState::Seat& saved : state.seat()) {
     const TaskId task = seat->first;
     if (TaskId{saved.task().role(), saved.task().index()} != task) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("it has the task ", saved.task().ShortDebugString(), " in place of ", NameOf(task)));
+      return absl::InvalidArgumentError(absl::StrCat("the saved membership has the task ",
+                                                     saved.task().ShortDebugString(), " in place of ",
+                                                     NameOf(task)));
     }
     seat->second = {.member = saved.member(), .incarnation = saved.incarnation()};
     ++seat;

@@ -28,7 +28,7 @@ struct TaskOptions {
   Nanoseconds connect_timeout = 30 * kSecond;
   // Folders in which a worker on a GPU looks for NVIDIA's libraries before the system's.
   std::vector<std::string> cuda_library_path = {};
-  bool own_gpus = false;      // True: no other worker sees the same GPUs, so this worker uses the first.
+  bool own_gpus = false;  // True: no other worker sees the same GPUs, so this worker uses the first of them.
   Nanoseconds slow_down = 0;  // For experiments: a worker's delay before each of its steps.
   // A connected chief counts as lost after this time without a message from it.
   Nanoseconds chief_silence = 20 * kSecond;

@@ -335,7 +335,7 @@ class GrpcTaskSession final : public TaskSession {
   absl::Status broken_ ABSL_GUARDED_BY(mu_);
   bool beat_soon_ ABSL_GUARDED_BY(mu_) = false;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
-  bool dismissed_ ABSL_GUARDED_BY(mu_) = false;  // The chief has said that the job ended well.
+  bool dismissed_ ABSL_GUARDED_BY(mu_) = false;  // True once the chief has said that the job ended well.
   bool writer_done_ ABSL_GUARDED_BY(mu_) = false;
   bool unwatched_ ABSL_GUARDED_BY(mu_) = false;
   int64_t heard_ ABSL_GUARDED_BY(mu_) = 0;    // Messages received from the chief.

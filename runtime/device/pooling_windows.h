@@ -14,7 +14,7 @@ namespace tethys {
 struct PoolingWindows {
   int64_t rows, height, width, channels, out_height, out_width;
   int64_t size_h, size_w, stride_h, stride_w, before_h, before_w;
-  bool count_padding;  // Average pooling only: AveragePoolingShape::count_padding.
+  bool count_padding;  // Used by average pooling only; see AveragePoolingShape::count_padding.
 };
 
 // A part of an image's rows or columns, or of the window positions along them.

@@ -19,7 +19,7 @@ struct GraphLayer {
   // may occur several times.
   std::vector<int> inputs = {};
   int64_t out = 0;      // Elements of one row of the output.
-  bool trains = false;  // The layer has variables that training changes.
+  bool trains = false;  // True: the layer has variables that training changes.
   OperandUse use = {};
 };
 

@@ -28,12 +28,12 @@ struct MemoryNeeds {
   int64_t groups = 1;         // See PlanOptions::groups.
   ValueType inputs = ValueType::kByte;
   int64_t slots = 0;        // Number of arenas that the optimizer keeps on this worker.
-  bool on_gpu = false;      // Batches are copied to the device, and libraries have workspaces.
+  bool on_gpu = false;      // True: batches are copied to the device, and libraries have workspaces.
   bool recomputes = false;  // See PlanOptions::recomputes.
   // The type of activations. If it is bfloat16, products use bfloat16 copies of the weights.
   ElementType activations = ElementType::kFloat32;
-  bool bf16_gradients = false;  // The exchange of gradients uses a bfloat16 copy.
-  bool evaluates = true;        // The worker also has a plan for evaluations.
+  bool bf16_gradients = false;  // True: the exchange of gradients uses a bfloat16 copy.
+  bool evaluates = true;        // True: the worker also has a plan for evaluations.
   // If host memory is the device's memory: the number of batches in host memory, which the forecast counts,
   // too.
   int64_t host_batches = 0;
@@ -53,7 +53,8 @@ struct MemoryForecast {  // All in bytes.
   int64_t statistics = 0;  // Moving statistics, once for training and once for evaluation.
   // Values of a step and their gradients, in memory that the plans for training and for evaluation share.
   int64_t activations = 0;
-  // Batches on the device (BatchUploads: two slots and the buffer that a step reads), or host_batches.
+  // Batches on the device (BatchUploads: two slots and the buffer that a step reads), or the batches that
+  // MemoryNeeds::host_batches counts.
   int64_t batches = 0;
   int64_t copies = 0;  // Bfloat16 copies: of weights for products, and of gradients for the exchange.
   // Upper bounds on workspaces, which total() leaves out: the sum of the workspaces that layers do not share,

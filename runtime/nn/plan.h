@@ -40,7 +40,7 @@ struct PlanOptions {
   // For a plan that trains: sums over the workers whose batches are normalised as one batch. Must outlive the
   // plan. Null: each worker's batch is normalised separately.
   StreamReducer* sums = nullptr;
-  bool recomputes = false;  // Backward computes values again to save memory; see PlanStepMemory.
+  bool recomputes = false;  // True: backward computes values again to save memory; see PlanStepMemory.
 };
 
 // Device memory that must outlive the plan.

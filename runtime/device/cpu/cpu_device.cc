@@ -72,8 +72,8 @@ class CpuDevice final : public Device {
 
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes, MemoryKind) override {
     if (bytes < 0 || bytes > kMaxBytes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a buffer of ", bytes, " bytes was requested; it must have 0 to ", kMaxBytes));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a buffer of ", bytes, " bytes was requested; a buffer must have 0 to ", kMaxBytes, " bytes"));
     }
     TETHYS_ASSIGN_OR_RETURN(
         Arena arena, Arena::Allocate((bytes + sizeof(float) - 1) / static_cast<int64_t>(sizeof(float))));

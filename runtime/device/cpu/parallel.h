@@ -24,8 +24,8 @@ namespace tethys::cpu {
 // microseconds.
 constexpr int64_t kLeastElements = 1 << 14;
 
-// The number of elements in each part of [0, count) but the last: at least `least`, and enough for at most
-// `threads` parts.
+// The number of elements in each part of [0, count) except the last part: at least `least`, and so many that
+// there are at most `threads` parts.
 inline int64_t PartSize(int threads, int64_t count, int64_t least) {
   return std::max<int64_t>({least, (count + threads - 1) / threads, 1});
 }

@@ -193,7 +193,7 @@ class LtMatmul final : public Matmul {
   size_t workspace_bytes_ = 0;
   int64_t rows_ = 0, columns_ = 0;  // Shape of c; set only if adds_bias_after_.
   bool adds_bias_after_ = false;    // True if cuBLASLt has no algorithm that adds the bias.
-  // The elements of c, if cuBLASLt has no algorithm that writes bfloat16; otherwise 0.
+  // The number of elements of c if cuBLASLt has no algorithm that writes bfloat16; otherwise 0.
   int64_t rounded_elements_ = 0;
 };
 

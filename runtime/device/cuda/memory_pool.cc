@@ -98,8 +98,8 @@ absl::StatusOr<void*> MemoryPool::Take(int64_t block_bytes, MemoryKind kind) {
 
 absl::StatusOr<std::unique_ptr<Buffer>> MemoryPool::Allocate(int64_t bytes, MemoryKind kind) {
   if (bytes < 0 || bytes > kMaxBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a buffer of ", bytes, " bytes was requested; it must have 0 to ", kMaxBytes));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a buffer of ", bytes, " bytes was requested; a buffer must have 0 to ", kMaxBytes, " bytes"));
   }
   TETHYS_ASSIGN_OR_RETURN(void* block, Take(BlockBytes(bytes), kind));
   auto buffer = std::make_unique<PooledBuffer>(shared_from_this(), block, bytes, kind);

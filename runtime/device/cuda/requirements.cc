@@ -9,9 +9,10 @@
 namespace tethys::cuda {
 namespace {
 
-constexpr int kLeastMajor = 8;         // Compute capability 8, Ampere: the first with TF32 and bfloat16.
-constexpr size_t kLeastCudnn = 90000;  // Version 9.0.0.
-constexpr int kLeastNccl = 22700;      // Version 2.27.0, the first for CUDA 13.
+// The lowest compute capability: 8 (Ampere), the first with TF32 and bfloat16.
+constexpr int kLeastMajor = 8;
+constexpr size_t kLeastCudnn = 90000;  // The oldest cuDNN: version 9.0.0.
+constexpr int kLeastNccl = 22700;      // The oldest NCCL: version 2.27.0, the first for CUDA 13.
 
 std::string HostName() {
   char name[256] = "";

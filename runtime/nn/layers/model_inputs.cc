@@ -47,7 +47,7 @@ std::string Find(const proto::Model& model, int position, const std::map<std::st
   }
   if (inputs.empty()) inputs.push_back(position == 0 ? ModelInputs::kBatch : position - 1);
   if (static_cast<int>(inputs.size()) <= kind->most_inputs) return "";
-  return absl::StrCat("has ", inputs.size(), " inputs; this kind of layer takes ", kind->most_inputs);
+  return absl::StrCat("has ", inputs.size(), " inputs; this kind of layer takes at most ", kind->most_inputs);
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ struct CompileArguments {
 struct GpuNeeds {
   int64_t most_workspace = 0;         // Workspace in bytes that the layer does not share; an upper bound.
   int64_t most_shared_workspace = 0;  // Workspace in bytes that all layers share; an upper bound.
-  bool copies_weights = false;        // The layer copies weights to bfloat16 if activations are bfloat16.
+  bool copies_weights = false;  // True: the layer copies weights to bfloat16 if activations are bfloat16.
 };
 
 // The computation of a layer, independent of a device. Immutable, thread-safe.

@@ -73,7 +73,7 @@ TEST(HostFileTest, ErrorNamesLineAndColumnOfMalformedLine) {
            {"a:3 slots=3", "1:1", "slots is given twice"},
            {"a:", "1:1", "slots has no value"},
            {"a:ssh", "1:1", "slots is 'ssh'"},
-           {"a slot=2", "1:3", "there is no setting 'slot'; known are slots"},
+           {"a slot=2", "1:3", "there is no setting 'slot'; the settings are slots"},
            {"a 4", "1:3", "'4' is not understood"},
            {"  slots=4", "1:3", "a host must come first"},
            {"a role=master", "1:3", "'master' is no role"},

@@ -362,7 +362,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"layer { flatten {} }",
                 "layer { input: \"input\" input: \"input\" flatten {} }",
                 "my.textproto:2:3: ",
-                {"model.layer[0] has 2 inputs; this kind of layer takes 1"}},
+                {"model.layer[0] has 2 inputs; this kind of layer takes at most 1"}},
         Mistake{"layer { flatten {} }",
                 "layer { max_pooling {} } layer { input: \"input\" flatten {} }",
                 "my.textproto:2:3: ",

@@ -144,7 +144,7 @@ TEST(Model, RefusesImpossibleGraphs) {
       "layer[1] 'e': has no reader");
   ExpectRefused("layer { name: 'input' flatten {} } " + dense, "has the name of the batch, 'input'");
   ExpectRefused("layer { flatten {} } layer { input: 'flatten_0' input: 'input' dense { units: 10 } }",
-                "layer[1] 'dense_1': has 2 inputs; this kind of layer takes 1");
+                "layer[1] 'dense_1': has 2 inputs; this kind of layer takes at most 1");
   ExpectRefused("layer { flatten {} } layer { add {} }",
                 "layer[1] 'add_1': has one input, but add needs two");
   ExpectRefused("layer { flatten {} } layer { input: 'flatten_0' input: 'input' add {} }",
