@@ -210,9 +210,9 @@ void JobController::Lose(TaskId id, const std::string& reason, Nanoseconds now, 
   evaluation_.OnLost(id);
   if (id.role == proto::WORKER) statistics_.OnLost(id.index);
   if (roster_.workers_left() == 0 && !losses_.awaits_replacement()) {
-    return Fail(absl::UnavailableError(
-                    absl::StrCat(text, "; no worker is left, and max_restarts (", plan_.job().max_restarts(),
-                                 ") is used up: --resume goes on from the last checkpoint")),
+    return Fail(absl::UnavailableError(absl::StrCat(
+                    text, "; no worker is left, and max_restarts (", plan_.job().max_restarts(),
+                    ") is used up: start the job again with --resume to go on from the last checkpoint")),
                 id, now);
   }
   if (course_.phase() > JobPhase::kServerSetup) losses_.Fence(id, actions);

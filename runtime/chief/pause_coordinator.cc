@@ -41,8 +41,8 @@ absl::Status PauseCoordinator::OnPausing(TaskId worker, const proto::Pausing& pa
   if (state_ == State::kIdle || pausing.run() != segment_.run()) return absl::OkStatus();
   const int64_t steps = segment_.segment().steps;
   if (pausing.steps() < 0 || pausing.steps() > steps) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("this worker pauses after ", pausing.steps(), " steps of a segment of ", steps));
+    return absl::InvalidArgumentError(absl::StrCat("this worker pauses after ", pausing.steps(),
+                                                   " steps, but the segment has only ", steps));
   }
   const auto answer = answers_.find(worker);
   // The worker answers without a request.

@@ -141,9 +141,9 @@ absl::Status RunningSegment::Restore(const proto::SegmentState& state, int worke
     check.That(all.Add(positions.begin, positions.end) == IntervalSet::kNone, "positions of the batch [",
                positions.begin, ", ", positions.end, ") are used or belong to another batch, too");
   });
-  check.That(planner_.leased() ? all.count() == segment.positions.count() : leased == 0, "of the segment [",
-             begin, ", ", end, ") ", ledger.used_count(), " positions are used and ", leased,
-             " leased or free");
+  check.That(planner_.leased() ? all.count() == segment.positions.count() : leased == 0, "the segment [",
+             begin, ", ", end, ") is not made up of its ", ledger.used_count(), " used positions and ",
+             leased, " leased or free positions");
   TETHYS_RETURN_IF_ERROR(check.status());
   segment_ = segment;
   run_ = state.run();

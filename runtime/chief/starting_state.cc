@@ -118,11 +118,11 @@ absl::Status CheckSlots(const proto::JobPlan& plan, const std::vector<std::strin
     // started, or must start their slots with values other than zero.
     if (!plan.job().optimizer().has_sgd()) {
       return absl::FailedPreconditionError(absl::StrCat(
-          path, " has no '", slots[slot - 1],
+          path, " has no slot '", slots[slot - 1],
           "' of the job's optimizer: resume with the optimizer with which it was trained, or with sgd {}"));
     }
-    start.notes.push_back(absl::StrCat("warning: ", path, " has no '", slots[slot - 1],
-                                       "' of the optimizer: this slot starts at zero"));
+    start.notes.push_back(absl::StrCat("warning: ", path, " has no slot '", slots[slot - 1],
+                                       "' of the job's optimizer: this slot starts at zero"));
   }
   return absl::OkStatus();
 }

@@ -91,7 +91,7 @@ absl::Status ChiefCalls::ReadCheckpoint(int slot, int64_t begin, absl::Span<floa
   }
   TETHYS_RETURN_IF_ERROR(Annotate(FromGrpcStatus(reader->Finish()), "reading the checkpoint from the chief"));
   if (done != static_cast<int64_t>(out.size())) {
-    return absl::DataLossError(absl::StrCat("the chief sent ", done, " of ", out.size(), " values"));
+    return absl::DataLossError(absl::StrCat("the chief sent only ", done, " of ", out.size(), " values"));
   }
   return absl::OkStatus();
 }

@@ -72,15 +72,15 @@ inline absl::Status CheckShape(const SoftmaxCrossEntropyShape& shape) {
   const bool valid = shape.rows >= 1 && shape.positions >= 1 && shape.classes >= 1 &&
                      shape.label_smoothing >= 0 && shape.label_smoothing < 1;
   if (valid) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("a softmax cross-entropy has ", shape.rows, " rows, ",
-                                                 shape.positions, " positions and ", shape.classes,
-                                                 " classes with label smoothing ", shape.label_smoothing,
-                                                 "; it needs 1 of each or more, and smoothing in [0, 1)"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("a softmax cross-entropy has ", shape.rows, " rows, ", shape.positions, " positions and ",
+                   shape.classes, " classes with label smoothing ", shape.label_smoothing,
+                   "; each number must be 1 or more, and the smoothing in [0, 1)"));
 }
 inline absl::Status CheckShape(const MeanSquaredErrorShape& shape) {
   if (shape.rows >= 1 && shape.outputs >= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("a mean squared error has ", shape.rows, " rows and ",
-                                                 shape.outputs, " outputs; it needs 1 of each or more"));
+                                                 shape.outputs, " outputs; each number must be 1 or more"));
 }
 
 // The shapes of this header, for the table in primitive_factory.h.

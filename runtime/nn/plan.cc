@@ -212,7 +212,7 @@ absl::Status ModelPlan::CreateNode(int index, const StepMemory& memory) {
   node.y_again = BackwardValue(index + 1, memory);
   node.runs_forward = model_.graph().runs_forward(index);
   const bool in_place = node.x[0] == node.y && node.x_backward[0] == node.y_again;
-  TETHYS_CHECK(node.runs_forward || in_place, "a relu that is left out is not in place");
+  TETHYS_CHECK(node.runs_forward || in_place, "a relu that is left out must be in place");
   return training() && model_.graph().runs_backward(index) ? CreateBackward(index, memory) : absl::OkStatus();
 }
 
@@ -375,7 +375,8 @@ absl::Status ModelPlan::EnqueueStatistics(const int32_t* refused) {
 }
 
 absl::StatusOr<LossResult> ModelPlan::Loss() {
-  TETHYS_CHECK(micro_batches_ == 1, "the losses of micro-batches are copied by EnqueueLoss");
+  TETHYS_CHECK(micro_batches_ == 1,
+               "Loss needs a plan with one micro-batch; EnqueueLoss copies the losses of several");
   LossResult result;
   TETHYS_RETURN_IF_ERROR(EnqueueLoss(&result));
   TETHYS_RETURN_IF_ERROR(stream_.Synchronize());

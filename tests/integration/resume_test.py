@@ -121,7 +121,7 @@ class ResumeTest(TethysTest):
             before = run.contents()
             for overrides, reason in ((["data.limit_samples=1000", "epochs=3"], "was trained on 3001 samples"),
                                       (["seed=8", "epochs=3"], "resume with --set=seed=7"),
-                                      (["optimizer=adam", "epochs=3"], "has no 'first_moment' of the job's optimizer"),
+                                      (["optimizer=adam", "epochs=3"], "has no slot 'first_moment' of the job's optimizer"),
                                       (["epochs=2"], "nothing is left to train: 2 epochs"),
                                       (["epochs=1"], "the job has epochs: 1")):
                 with self.subTest(overrides=overrides):

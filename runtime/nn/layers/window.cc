@@ -14,7 +14,7 @@ absl::StatusOr<Window::Axis> MakeAxis(absl::string_view what, int64_t in, const 
   TETHYS_RETURN_IF_ERROR(CheckPositive("dilation", fields.dilation));
   if (fields.size > kMaxExtent / fields.dilation) {
     return absl::InvalidArgumentError(absl::StrCat("its window of ", fields.size, " with dilation ",
-                                                   fields.dilation, " exceeds every image"));
+                                                   fields.dilation, " is larger than any image can be"));
   }
   Window::Axis axis = {.size = fields.size, .stride = fields.stride, .dilation = fields.dilation};
   if (fields.pad.has_value()) {

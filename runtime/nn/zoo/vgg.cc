@@ -58,7 +58,7 @@ std::string VggProblem(absl::string_view field, const proto::Vgg& vgg) {
     }
   }
   if (vgg.convolutions_size() > kMostBlocks) {
-    return absl::StrCat(field, ".convolutions has ", vgg.convolutions_size(), " blocks; it may have ",
+    return absl::StrCat(field, ".convolutions has ", vgg.convolutions_size(), " blocks; it may have at most ",
                         kMostBlocks);
   }
   for (const int64_t count : vgg.convolutions()) {
@@ -68,7 +68,7 @@ std::string VggProblem(absl::string_view field, const proto::Vgg& vgg) {
     }
   }
   if (vgg.dense_units_size() > kMostBlocks) {
-    return absl::StrCat(field, ".dense_units has ", vgg.dense_units_size(), " layers; it may have ",
+    return absl::StrCat(field, ".dense_units has ", vgg.dense_units_size(), " layers; it may have at most ",
                         kMostBlocks);
   }
   for (const int64_t units : vgg.dense_units()) {

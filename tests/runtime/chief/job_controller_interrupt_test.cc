@@ -99,7 +99,8 @@ TEST_F(JobControllerInterruptTest, WorkerThatPausesBeyondTheSegmentsEnd_EndsJobW
   Pausing(0, 7);
   Tick(0.1);
   Tick(3);
-  EXPECT_THAT(std::string(end_.message()), HasSubstr("this worker pauses after 7 steps of a segment of 6"));
+  EXPECT_THAT(std::string(end_.message()),
+              HasSubstr("this worker pauses after 7 steps, but the segment has only 6"));
 }
 
 }  // namespace

@@ -191,7 +191,7 @@ TEST(Model, RefusesImpossibleConvolutions) {
   ExpectRefused(convolution("initializer: BILINEAR"), "BILINEAR, which is for transposed convolutions");
   ExpectRefused(convolution("dilation: 14"), "its window of 29 (with dilation) is larger than the height 28");
   ExpectRefused("layer { convolution { filters: 4 kernel_size: 31 pad: 1 } }", "or a larger pad");
-  ExpectRefused(convolution("dilation: 9223372036854775807"), "exceeds every image");
+  ExpectRefused(convolution("dilation: 9223372036854775807"), "is larger than any image can be");
   ExpectRefused("layer { max_pooling { pad: 2 } }",
                 "pad is 2; it must be at least 0 and less than the window of 2");
 }
