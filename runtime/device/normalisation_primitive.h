@@ -73,7 +73,7 @@ struct ScaleAndOffset {
   const float* offset = nullptr;
 };
 
-// Arrays of one call do not overlap, unless the comment of the function says that they may be the same.
+// Arrays of one call must not overlap, unless the comment of the function says that they may be the same.
 class BatchNormalisationPrimitive {
  public:
   virtual ~BatchNormalisationPrimitive() = default;

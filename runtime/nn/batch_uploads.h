@@ -21,7 +21,7 @@
 namespace tethys {
 
 // Invariants:
-//  1. taken <= uploaded <= taken + 2, as numbers of batches.
+//  1. taken <= uploaded <= taken + 2, where `taken` and `uploaded` are the numbers of batches so far.
 //  2. Batch k lies in slot k mod 2. The slot is written after `stream` has read batch k - 2 from the slot,
 //     and read after batch k is written.
 class BatchUploads {

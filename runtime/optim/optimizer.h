@@ -83,8 +83,8 @@ class Optimizer {
   virtual absl::Status Check(int parity) const = 0;
 };
 
-// `config` is part of a checked job (runtime/job/), with all defaults filled in; `device` must outlive the
-// optimizer. InvalidArgument: the message says what is wrong.
+// `config` must be part of a checked job (runtime/job/), with all defaults filled in; `device` must outlive
+// the optimizer. InvalidArgument: the message says what is wrong.
 absl::StatusOr<std::unique_ptr<Optimizer>> CreateOptimizer(const proto::Optimizer& config, Device& device,
                                                            std::vector<UpdateRegion> regions);
 

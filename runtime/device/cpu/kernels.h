@@ -49,7 +49,7 @@ struct ActivationLoops {
 };
 
 // Products of a dense layer with few rows: y [rows, out] = x [rows, in] weights [in, out]; dx = dy weights^T;
-// dweights = x^T dy. No array overlaps another.
+// dweights = x^T dy. No array may overlap another.
 struct ThinProducts {
   void (*forward)(int64_t in, int64_t out, const float* x, const float* weights, float* y);
   void (*data)(int64_t in, int64_t out, const float* dy, const float* weights, float* dx);
@@ -76,7 +76,7 @@ struct UpdateLoops {
   float (*trust_ratio)(const UpdateConstants& constants, float weight_decay, const RegionSquares& squares);
 };
 
-// Matrices are row-major and contiguous; two arrays of one call do not overlap, unless they are the same
+// Matrices are row-major and contiguous; two arrays of one call must not overlap, unless they are the same
 // array.
 struct Kernels {
   const char* instruction_set;

@@ -25,8 +25,9 @@ class RuleUpdate final : public UpdatePrimitive {
                    absl::Span<float* const> slots, int32_t* bad) override {
     TETHYS_CHECK(static_cast<int>(slots.size()) == loops_.slots, "this rule keeps ", loops_.slots,
                  " slots, not ", slots.size());
-    TETHYS_CHECK(loops_.measure == nullptr || step.part == kWholeArena || !step.squares.empty(),
-                 "a trust ratio needs whole regions");
+    TETHYS_CHECK(
+        loops_.measure == nullptr || step.part == kWholeArena || !step.squares.empty(),
+        "an update with a trust ratio needs the whole arena, or the sums of squares of whole variables");
     const FlushDenormals flush;
     const absl::Span<const UpdateRegion> regions = RegionsOf(step.part);
     if (step.check_finite) {

@@ -40,7 +40,7 @@ class RuleUpdate final : public UpdatePrimitive {
       TETHYS_RETURN_IF_CUDA_ERROR(FindBad(Handle(stream), arguments, tile_count_));
     }
     if (HasTrustRatio(rule_.formula)) {
-      TETHYS_CHECK(step.part == kWholeArena, "a trust ratio needs whole regions");
+      TETHYS_CHECK(step.part == kWholeArena, "an update with a trust ratio needs the whole arena");
       const TrustArguments trust = {
           .region_count = trust_.region_count,
           .regions = static_cast<const TrustRegion*>(trust_.regions->data()),

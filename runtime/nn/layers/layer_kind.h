@@ -79,8 +79,8 @@ struct LayerKind {
   // Sets the absent fields whose rules give no default. Values are not checked. Null: the kind has no such
   // field.
   void (*complete)(proto::Layer& layer) = nullptr;
-  // Computes the layer's output shape and adds the layer's variables. The layer is complete. InvalidArgument:
-  // the layer does not suit its inputs; the message does not name the layer.
+  // Computes the layer's output shape and adds the layer's variables. The layer must be complete.
+  // InvalidArgument: the layer does not suit its inputs; the message does not name the layer.
   absl::StatusOr<DefinedLayer> (*define)(const proto::Layer& layer, LayerScope& scope) = nullptr;
   // A complete layer in a line of text, for reports: "dense 128 relu".
   std::string (*text)(const proto::Layer& layer) = nullptr;

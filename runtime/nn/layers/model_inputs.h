@@ -23,10 +23,10 @@ struct ModelInputs {
   std::string problem;
 };
 
-// The layers are resolved (layer_defaults.h). Errors are: a name that is empty, repeated or the batch's; no
-// kind; an input that is not an earlier layer; more inputs than the kind takes; an output that no layer
-// reads, unless it is the output of the last layer; more than 4096 layers, or 16,384 inputs of all layers,
-// which bounds the time to plan memory.
+// The layers must be resolved (layer_defaults.h). Errors are: a name that is empty, repeated or the batch's;
+// no kind; an input that is not an earlier layer; more inputs than the kind takes; an output that no layer
+// reads, unless it is the output of the last layer; more than 4096 layers, or 16,384 inputs of all layers
+// together. (These two limits bound the time to plan memory.)
 ModelInputs FindInputs(const proto::Model& model);
 
 }  // namespace tethys
