@@ -125,7 +125,7 @@ absl::StatusOr<std::vector<T>> AllGather(Communicator& all, const T& own) {
 inline absl::Status Broadcast(Communicator& all, absl::Span<char> data, int root) {
   if (root < 0 || root >= all.world_size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("broadcast from rank ", root, " in a world of ", all.world_size()));
+        absl::StrCat("cannot broadcast from rank ", root, " in a world of ", all.world_size()));
   }
   std::vector<Range> parts(all.world_size());
   parts[root].count = static_cast<int64_t>(data.size());

@@ -187,8 +187,8 @@ absl::Status FrameReceiver::ReadHeader() {
   const int64_t left = next_piece_ < pieces_.size() ? pieces_[next_piece_].bytes - offset_ : 0;
   const bool add = left > 0 && pieces_[next_piece_].add;
   if (bytes > std::min(left, kChunkBytes) || (add && bytes % kFloatBytes != 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("[", FrameText(frame_), "] has ", bytes, " bytes, but ", left, " are still expected"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "[", FrameText(frame_), "] has ", bytes, " bytes, but the receiver still expects ", left, " bytes"));
   }
   if (add) {
     addend_.resize(kChunkElements);

@@ -75,8 +75,9 @@ class MirroredStrategy final : public Strategy {
                             PlanBuckets(ready_order, bucket_elements, bucket_elements));
     for (const Bucket& bucket : buckets) {
       if (bucket.range.end() > arenas.arena_size) {
-        return absl::InvalidArgumentError(absl::StrCat("gradient range ends at ", bucket.range.end(),
-                                                       ", the arena at ", arenas.arena_size));
+        return absl::InvalidArgumentError(absl::StrCat("a range of gradients ends at element ",
+                                                       bucket.range.end(), ", but the arena has ",
+                                                       arenas.arena_size, " elements"));
       }
     }
     if (update_.has_value()) TETHYS_RETURN_IF_ERROR(update_->Prepare(arenas));
@@ -109,7 +110,8 @@ class MirroredStrategy final : public Strategy {
   }
 
   absl::Status GradientReady(int64_t index, const Event&) override {
-    TETHYS_CHECK(index == announced_, "range ", index, " was announced, ", announced_, " comes next");
+    TETHYS_CHECK(index == announced_, "range ", index, " was announced, but range ", announced_,
+                 " comes next");
     ++announced_;
     bool closes_bucket = false;
     {

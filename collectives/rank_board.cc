@@ -37,7 +37,7 @@ bool Crowded(int ranks) {
 }
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free && sizeof(std::atomic<uint32_t>) == 4,
-              "the kernel and other processes see the bare integer");
+              "the kernel and other processes use the atomic as a plain 32-bit integer");
 
 void FutexWait(std::atomic<uint32_t>& word, uint32_t seen, Nanoseconds timeout) {
   const timespec relative = {.tv_sec = timeout / kSecond, .tv_nsec = timeout % kSecond};

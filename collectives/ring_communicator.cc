@@ -223,14 +223,15 @@ absl::Status CheckOptions(const RingOptions& options) {
                                                    ", not in [0, ", kMaxSendBufferBytes, "]"));
   }
   if (options.connect_timeout <= 0 || options.step_timeout <= 0) {
-    return absl::InvalidArgumentError("the time-outs of a ring must be positive");
+    return absl::InvalidArgumentError("connect_timeout and step_timeout of a ring must be positive");
   }
   for (int rank = 0; rank < options.world(); ++rank) {
     const RingMember& member = options.members[rank];
     TETHYS_RETURN_IF_ERROR(
         Annotate(ParseHostPort(member.address).status(), absl::StrCat("address of rank ", rank)));
     if (options.tls != nullptr && member.certificate.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " has no certificate name"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("rank ", rank, " has no certificate name, which TLS needs"));
     }
   }
   return absl::OkStatus();

@@ -214,7 +214,7 @@ class RingFormation {
     absl::Status status = caller.status();
     if (status.ok() && (caller->rank <= options_.rank || caller->rank >= world_)) {
       status = absl::FailedPreconditionError(
-          absl::StrCat("rank ", caller->rank, " does not call rank ", options_.rank, " in a world of ",
+          absl::StrCat("rank ", caller->rank, " must not call rank ", options_.rank, " in a world of ",
                        world_, ": the ranks were given different lists of addresses"));
     }
     if (!status.ok()) {
@@ -256,9 +256,9 @@ class RingFormation {
     }
     TETHYS_ASSIGN_OR_RETURN(const RankClaim called, CheckProof(knock, *message));
     if (called.rank != knock.rank) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("rank ", called.rank, " answers at ", options_.members[knock.rank].address,
-                       ", not rank ", knock.rank, ": the ranks were given different lists of addresses"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          "rank ", called.rank, " answers at ", options_.members[knock.rank].address, ", where rank ",
+          knock.rank, " was expected: the ranks were given different lists of addresses"));
     }
     Connect(knock, called);
     return absl::OkStatus();
@@ -286,8 +286,8 @@ class RingFormation {
     const std::string expected =
         rank >= 0 && rank < world_ ? options_.members[rank].certificate : "no member";
     if (shown == expected) return absl::OkStatus();
-    return absl::UnauthenticatedError(absl::StrCat("the caller says that it is rank ", rank, ", which is ",
-                                                   expected, ", but its certificate is of ", shown));
+    return absl::UnauthenticatedError(absl::StrCat("the caller says that it is rank ", rank, " (", expected,
+                                                   "), but its certificate is of ", shown));
   }
 
   // Sends this rank's proof over `nonce` and, if this rank called, a nonce for the peer's proof.
@@ -318,7 +318,7 @@ class RingFormation {
     iovec part = {.iov_base = bytes.data(), .iov_len = bytes.size()};
     TETHYS_ASSIGN_OR_RETURN(const int64_t sent, knock.socket.Send({&part, 1}));
     if (sent == static_cast<int64_t>(bytes.size())) return absl::OkStatus();
-    return absl::UnavailableError("the connection accepts no data");
+    return absl::UnavailableError("the connection accepts no more data, so the peer reads nothing");
   }
 
   // A rank that calls again has lost its earlier connection, so the new connection replaces the earlier one.
@@ -338,7 +338,7 @@ class RingFormation {
     return absl::DeadlineExceededError(absl::StrCat(
         "rank ", options_.rank, " waited ", ToSeconds(options_.connect_timeout), " s to connect with ",
         absl::StrJoin(missing, ", "),
-        ": each must be reachable at its address, so look for a firewall or a missing ",
+        ": each of these ranks must be reachable at its address, so look for a firewall or a missing ",
         "route (tethys hosts check tests all links)",
         last_refusal_.ok() ? "" : absl::StrCat("; the last caller was refused: ", last_refusal_.message())));
   }

@@ -20,9 +20,9 @@ constexpr int64_t kKeyBytes = sizeof(SharedMemoryAddress::key);
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 absl::Status NoRoom(int64_t bytes, absl::string_view why) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat("cannot reserve ", bytes, " bytes of shared memory: ", why,
-                   "; free memory on this host, raise the container's limit, or set transport to TCP"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "cannot reserve ", bytes, " bytes of shared memory: ", why,
+      "; free memory on this host, raise the container's limit, or set tuning.transport to TCP"));
 }
 
 }  // namespace

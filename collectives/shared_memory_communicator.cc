@@ -170,7 +170,8 @@ class SharedMemoryCommunicator final : public Communicator {
     TETHYS_ASSIGN_OR_RETURN(const int failed, FirstFailed(*this, memory.status()));
     if (failed >= 0) {
       if (!memory.ok())
-        TETHYS_LOG(Warning, "gradients are copied, because no memory is shared: ", memory.status().message());
+        TETHYS_LOG(Warning, "gradients are copied, because shared memory for them could not be set up: ",
+                   memory.status().message());
       return nullptr;
     }
     memory->CloseDescriptor();
@@ -430,10 +431,12 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateSharedMemoryCommunicator(Com
   }
   TETHYS_ASSIGN_OR_RETURN(const int failed, FirstFailed(all, memory.status()));
   if (failed >= 0) {
-    if (!memory.ok()) TETHYS_LOG(Warning, "no memory is shared: ", memory.status().message());
+    if (!memory.ok())
+      TETHYS_LOG(Warning, "this worker cannot share memory with the other workers on its host: ",
+                 memory.status().message());
     return absl::FailedPreconditionError(
         absl::StrCat(options.member_names[failed],
-                     " cannot share memory with the other workers on its host; its log says why"));
+                     " cannot share memory with the other workers on its host; the reason is in its log"));
   }
   communicator->Complete();
   return communicator;

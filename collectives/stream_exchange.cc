@@ -68,7 +68,7 @@ absl::StatusOr<StreamExchange> CreateStreamExchange(Communicator& all, Device& d
     const absl::StatusOr<std::string> fresh = device.NewGroupId();
     made = fresh.status();
     if (made.ok() && (fresh->empty() || fresh->size() > own.bytes.size())) {
-      made = absl::InternalError(absl::StrCat("a group's id has ", fresh->size(), " bytes"));
+      made = absl::InternalError(absl::StrCat("the id of a group of devices has ", fresh->size(), " bytes"));
     }
     if (made.ok()) {
       own.length = static_cast<uint16_t>(fresh->size());
@@ -79,7 +79,7 @@ absl::StatusOr<StreamExchange> CreateStreamExchange(Communicator& all, Device& d
   TETHYS_RETURN_IF_ERROR(Annotate(made, "rank 0"));
   const GroupId& id = ids[0];
   if (id.length == 0 || id.length > id.bytes.size()) {
-    return absl::UnavailableError("rank 0 could not begin a group of devices");
+    return absl::UnavailableError("rank 0 could not create the group of devices that sums gradients");
   }
 
   auto joined = device.JoinGroup({.id = std::string(id.bytes.data(), id.length),

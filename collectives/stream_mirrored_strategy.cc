@@ -65,8 +65,9 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
                               Elements(std::min(options_.bucket_bytes, options_.first_bucket_bytes))));
     for (const Bucket& bucket : buckets_) {
       if (bucket.range.end() > arenas.arena_size) {
-        return absl::InvalidArgumentError(absl::StrCat("gradient range ends at ", bucket.range.end(),
-                                                       ", the arena at ", arenas.arena_size));
+        return absl::InvalidArgumentError(absl::StrCat("a range of gradients ends at element ",
+                                                       bucket.range.end(), ", but the arena has ",
+                                                       arenas.arena_size, " elements"));
       }
     }
     TETHYS_RETURN_IF_ERROR(UploadNumbers());
@@ -96,7 +97,8 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
   }
 
   absl::Status GradientReady(int64_t index, const Event& event) override {
-    TETHYS_CHECK(index == announced_, "range ", index, " was announced, ", announced_, " comes next");
+    TETHYS_CHECK(index == announced_, "range ", index, " was announced, but range ", announced_,
+                 " comes next");
     TETHYS_RETURN_IF_ERROR(interruption_.Check());
     ++announced_;
     for (; next_bucket_ < buckets_.size() && buckets_[next_bucket_].last_ready < announced_; ++next_bucket_) {

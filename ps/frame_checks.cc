@@ -39,7 +39,7 @@ absl::Status FrameChecks::Refusal(const absl::Status& error, const Frame& frame)
 absl::Status FrameChecks::CheckSender(const Frame& frame) const {
   if (frame.rank >= static_cast<uint32_t>(config_.workers)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(Who(frame), "the job has ", config_.workers, " workers, indices from 0"));
+        absl::StrCat(Who(frame), "the job has ", config_.workers, " workers, whose indices begin at 0"));
   }
   if (frame.generation != generation_) {
     return absl::FailedPreconditionError(absl::StrCat(Who(frame), "its generation is ", frame.generation,
@@ -65,7 +65,7 @@ absl::Status FrameChecks::CheckPart(const Frame& frame, PayloadPieces payload, c
       PayloadBytes(payload) != static_cast<int64_t>(expected)) {
     return absl::InvalidArgumentError(
         absl::StrCat(Who(frame), frame.range_count, " gradients over ", frame.sample_count, " samples take ",
-                     expected, " bytes of float32, but its message has ", PayloadBytes(payload)));
+                     expected, " bytes of float32, but the message has ", PayloadBytes(payload), " bytes"));
   }
   if (frame.sample_count > static_cast<uint64_t>(config_.global_batch)) {
     return absl::InvalidArgumentError(absl::StrCat(Who(frame), "its gradients are sums over ",

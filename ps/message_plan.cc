@@ -103,10 +103,10 @@ absl::StatusOr<std::vector<StepMessage>> PlanMessages(const proto::Placement& pl
     for (size_t i = 0; i < covered.size(); ++i) {
       const ShardLayout::Shard& shard = layout.shards()[i];
       if (covered[i] == shard.arena.count) continue;
-      return absl::InvalidArgumentError(absl::StrCat("backward announces ", covered[i], " of the ",
-                                                     shard.arena.count, " gradients of shard [",
-                                                     shard.arena.begin, ", ", shard.arena.end(), ") of '",
-                                                     shard.variable, "': each must be announced once"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("backward announces ", covered[i], " of the ", shard.arena.count,
+                       " gradients of shard [", shard.arena.begin, ", ", shard.arena.end(), ") of '",
+                       shard.variable, "': each gradient must be announced once"));
     }
     plan.insert(plan.end(), planner.messages().begin(), planner.messages().end());
   }

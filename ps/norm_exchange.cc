@@ -117,8 +117,8 @@ absl::Status NormExchange::CheckExchange(const Frame& frame, PayloadPieces paylo
   if (frame.dtype != FrameDType::kFloat64 || frame.range_begin != 0 || frame.range_count != values ||
       frame.payload_bytes != bytes || PayloadBytes(payload) != static_cast<int64_t>(bytes)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(checks_.Who(frame), "expected an exchange of ", values, " sums of squares, with ", bytes,
-                     " bytes of float64; its message is one of ", frame.range_count, ", with ",
+        absl::StrCat(checks_.Who(frame), "expected an exchange of ", values, " sums of squares in ", bytes,
+                     " bytes of float64, but the message has ", frame.range_count, " sums in ",
                      PayloadBytes(payload), " bytes"));
   }
   TETHYS_RETURN_IF_ERROR(checks_.CheckIntact(frame, payload));
@@ -151,7 +151,7 @@ absl::Status NormExchange::CheckTotals(const Frame& frame, const std::vector<dou
 absl::Status NormExchange::CheckNorm(const Frame& frame, double total) const {
   if (std::isfinite(total)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(checks_.Who(frame), "it sends a sum of squares of ", total, ", expected a finite number"));
+      absl::StrCat(checks_.Who(frame), "it sends a sum of squares of ", total, "; expected a finite number"));
 }
 
 absl::Status NormExchange::TooEarly(const Frame& frame) const {

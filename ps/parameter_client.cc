@@ -90,7 +90,8 @@ class Outbox {
 };
 
 absl::Status Unexpected(const Frame& answer) {
-  return absl::InternalError(absl::StrCat("an answer to a message that was not sent: ", FrameText(answer)));
+  return absl::InternalError(
+      absl::StrCat("received an answer to a message that was not sent: ", FrameText(answer)));
 }
 
 class GrpcParameterClient final : public ParameterClient, public ServerLink::Owner {

@@ -311,8 +311,8 @@ void GrpcParameterServer::OnEnd(ServerCall& call) {
 absl::Status GrpcParameterServer::OnMessage(ServerCall& call, const ReceivedMessage& message) {
   const Frame& frame = message.frame();
   if (static_cast<int64_t>(frame.rank) != call.worker()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("this is worker ", call.worker(), "'s stream, the frame is of worker ", frame.rank));
+    return absl::InvalidArgumentError(absl::StrCat("this is the stream of worker ", call.worker(),
+                                                   ", but the frame is of worker ", frame.rank));
   }
   absl::Status status;
   if (frame.kind == FrameKind::kPush) {

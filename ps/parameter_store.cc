@@ -129,9 +129,9 @@ void ParameterStore::AnswerPulls(int worker, StoreActions& actions) {
 
 absl::Status ParameterStore::OnFence(const proto::Fence& fence, StoreActions& actions) {
   if (fence.worker() < 0 || fence.worker() >= static_cast<int>(inboxes_.size())) {
-    return absl::InvalidArgumentError(absl::StrCat("server ", config_.server, ": a fence for worker ",
-                                                   fence.worker(), ", but the number of workers is ",
-                                                   inboxes_.size()));
+    return absl::InvalidArgumentError(absl::StrCat("server ", config_.server, " received a fence for worker ",
+                                                   fence.worker(), ", but the job has ", inboxes_.size(),
+                                                   " workers"));
   }
   const PushInbox& inbox = inboxes_[fence.worker()];
   if (fence.incarnation() > inbox.incarnation) {
@@ -230,9 +230,9 @@ absl::Status ParameterStore::SetVersion(int64_t version) {
 absl::Status ParameterStore::StepBack(int64_t version, uint32_t generation) {
   TETHYS_RETURN_IF_ERROR(broken_);
   if (generation <= checks_.generation()) {
-    return absl::InvalidArgumentError(absl::StrCat("server ", config_.server,
-                                                   " is told to step back under generation ", generation,
-                                                   ", but its generation is ", checks_.generation()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("server ", config_.server, " is told to step back under generation ", generation,
+                     ", which must be later than its generation ", checks_.generation()));
   }
   // Whether the last update, which is complete, is to be taken back.
   const bool whole = version == version_ - 1 && state_.undo_number() == version_;

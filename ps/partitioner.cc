@@ -27,7 +27,7 @@ int64_t Rows(const Variable& variable) { return variable.shape.empty() ? 1 : var
 
 absl::Status CheckRanges(int servers, const proto::Partitioner& partitioner) {
   const auto refuse = [](absl::string_view field, int64_t value, absl::string_view expected) {
-    return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, ", expected ", expected));
+    return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; expected ", expected));
   };
   if (servers < 1 || servers > kMaxServers) {
     return refuse("strategy.parameter_server.servers", servers, absl::StrCat("1 to ", kMaxServers));
@@ -212,7 +212,8 @@ std::string PlacementTable(const proto::Placement& placement) {
     fullest = std::max(fullest, group.elements);
   }
   const double imbalance = total == 0 ? 1.0 : static_cast<double>(fullest) * placement.servers() / total;
-  absl::StrAppendFormat(&table, "imbalance %.3f (fullest server over the mean)\n", imbalance);
+  absl::StrAppendFormat(&table, "imbalance %.3f (bytes of the fullest server / mean over the servers)\n",
+                        imbalance);
   return table;
 }
 

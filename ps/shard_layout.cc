@@ -81,7 +81,7 @@ absl::StatusOr<Range> ShardLayout::ToLocal(uint64_t begin, uint64_t count) const
   }
   return absl::OutOfRangeError(absl::StrCat("range [", begin, ", +", count,
                                             ") is not within one run of this server's "
-                                            "shards: both ends must use the chief's placement"));
+                                            "shards: worker and server must both use the chief's placement"));
 }
 
 }  // namespace tethys

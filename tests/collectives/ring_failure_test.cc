@@ -213,7 +213,7 @@ TEST(RingGather, PartOutsideOfTheDataIsRefused) {
         },
         medium);
     ExpectAll(answers, absl::StatusCode::kInvalidArgument,
-              HasSubstr("the part of rank 2 is [8, +3), but the data have 10 bytes"));
+              HasSubstr("the part of rank 2, bytes [8, +3), is not within the 10 bytes of data"));
   }
 }
 

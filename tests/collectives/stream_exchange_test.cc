@@ -90,8 +90,9 @@ TEST(StreamExchange, RanksOnTheCpuExchangeOnTheHostAndAreNamed) {
 
 TEST(StreamExchange, RankThatCannotBeginAGroupFailsEveryRank) {
   const auto exchanges = Exchanges({std::string(300, 'a'), "b"});  // The group's id is too long to send.
-  EXPECT_THAT(std::string(exchanges[0].status().message()), HasSubstr("rank 0: a group's id has 309 bytes"));
-  EXPECT_THAT(std::string(exchanges[1].status().message()), HasSubstr("rank 0 could not begin a group"));
+  EXPECT_THAT(std::string(exchanges[0].status().message()),
+              HasSubstr("rank 0: the id of a group of devices has 309 bytes"));
+  EXPECT_THAT(std::string(exchanges[1].status().message()), HasSubstr("rank 0 could not create the group"));
 }
 
 }  // namespace

@@ -160,7 +160,7 @@ TEST(Placement, TableShowsLoadsAndImbalance) {
             "server  shards         bytes   share\n"
             "     0       1           120   75.0%\n"
             "     1       1            40   25.0%\n"
-            "imbalance 1.500 (fullest server over the mean)\n");
+            "imbalance 1.500 (bytes of the fullest server / mean over the servers)\n");
 }
 
 TEST(Placement, AdjacentServersWithEqualLoadsShareATableLine) {
@@ -171,7 +171,7 @@ TEST(Placement, AdjacentServersWithEqualLoadsShareATableLine) {
             "     0       1           120   75.0%\n"
             "     1       1            40   25.0%\n"
             " 2-999       0             0    0.0% each\n"
-            "imbalance 750.000 (fullest server over the mean)\n");
+            "imbalance 750.000 (bytes of the fullest server / mean over the servers)\n");
 }
 
 TEST(Placement, ServersBeyondFifteenGroupsFormOneGroup) {
