@@ -13,7 +13,7 @@
 
 namespace tethys {
 
-// A rank as it presents itself to a peer.
+// The identity that a rank claims towards a peer.
 struct RankClaim {
   int rank = 0;
   uint32_t incarnation = 1;

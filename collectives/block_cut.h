@@ -10,9 +10,9 @@
 
 namespace tethys {
 
-// Each rank sends vectors up to this size (16 KiB) directly to every other rank: one hop instead of 2 (n-1),
-// but n/2 times the bytes. On loopback the size at which the ring becomes faster is 16 to 32 KiB for 3 to 8
-// ranks, and 64 KiB for 2 ranks.
+// Each rank sends vectors up to this size (16 KiB) directly to every other rank. With n ranks this takes one
+// hop instead of 2 (n-1), but transfers n/2 times the bytes. On loopback, the size at which the ring becomes
+// faster is 16 to 32 KiB for 3 to 8 ranks, and 64 KiB for 2 ranks.
 constexpr int64_t kDirectElements = 4 * 1024;
 
 // The largest number of elements in a frame (256 KiB). A receiver buffers a whole frame before it adds the
@@ -20,7 +20,8 @@ constexpr int64_t kDirectElements = 4 * 1024;
 // eighth of it costs a third more.
 constexpr int64_t kChunkElements = 64 * 1024;
 
-// Block `index` of `world` blocks. The first (count mod world) blocks have one element more than the others.
+// Block `index` of the `world` blocks of a vector of `count` elements. The first (count mod world) blocks
+// have one element more than the others.
 inline Range BlockOf(int64_t count, int world, int64_t index) {
   const int64_t size = count / world;
   const int64_t longer = count % world;

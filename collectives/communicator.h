@@ -60,7 +60,7 @@ class Communicator {
   virtual absl::Status Barrier() = 0;
 
   // Copies `data` to the `data` of the peer's Receive, which has the same size. Send may block until the peer
-  // calls Receive, so two ranks that send to each other must not both begin with Send. Other ranks take no
+  // calls Receive, so of two ranks that send to each other one must begin with Receive. Other ranks take no
   // part. While one of the two ranks waits for a third rank, the timeout of the other rank keeps running.
   // InvalidArgument: `peer` is this rank or no rank of the world, or the sizes differ.
   virtual absl::Status Send(int peer, absl::Span<const char> data) = 0;
@@ -100,7 +100,6 @@ class Communicator {
   virtual void Interrupt(const absl::Status& reason) = 0;
 };
 
-// The bytes of a vector.
 inline absl::Span<char> BytesOf(absl::Span<float> data) {
   return {reinterpret_cast<char*>(data.data()), data.size() * sizeof(float)};
 }

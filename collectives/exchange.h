@@ -34,7 +34,7 @@ absl::StatusOr<std::vector<int>> FindHosts(Communicator& all, const std::string&
 // them if some ranks share a host, otherwise TCP. It also chooses TCP if memory cannot be shared. It measures
 // nothing, so that repeats of a job exchange in the same way.
 //
-// If ring.interruption is raised, CreateExchange ends, and later every call of the communicator.
+// Raising ring.interruption ends CreateExchange and, later, every call of the communicator.
 //
 // Has the errors of CreateRingCommunicator. FailedPrecondition can also mean that the job requires
 // SHARED_MEMORY, but the ranks cannot share memory.

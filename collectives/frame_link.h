@@ -32,7 +32,7 @@ constexpr int64_t kChunkBytes = kChunkElements * static_cast<int64_t>(sizeof(flo
 struct Piece {
   char* data = nullptr;
   int64_t bytes = 0;
-  bool add = false;  // The bytes are floats; the receiver adds what arrives instead of replacing them.
+  bool add = false;  // True: the bytes are floats, and the receiver adds the floats that arrive to them.
 };
 
 // Returns the Status that an error frame reports. Never OK, even if the peer sent an invalid code.
@@ -68,7 +68,7 @@ class FrameSender {
   size_t next_piece_ = 0;
   int64_t offset_ = 0;     // In pieces_[next_piece_]: the first byte that is in no frame yet.
   int64_t available_ = 0;  // Bytes from offset_ on that may be sent.
-  bool opened_ = true;     // The first frame has passed. Also true before Start.
+  bool opened_ = true;     // The first frame of the stream is sent. Also true before Start.
   bool say_waiting_ = false;
   std::string error_;  // Payload of the error frame.
   std::array<char, kFrameBytes> encoded_;
@@ -78,12 +78,12 @@ class FrameSender {
 class FrameReceiver {
  public:
   struct Received {
-    int64_t bytes = 0;  // Read from the socket.
-    int64_t ready = 0;  // Bytes of pieces, received or summed, which may be passed on.
+    int64_t bytes = 0;  // Bytes read from the socket.
+    int64_t ready = 0;  // Bytes of pieces that are received or summed, and may be passed on.
   };
 
-  // Starts to fill `pieces` from the peer's frames. Their headers must equal `own`, this rank's header,
-  // except for rank and incarnation, which are the peer's.
+  // Starts to fill `pieces` from the peer's frames. The headers of these frames must equal `own`, this rank's
+  // header, except for rank and incarnation, which are the peer's.
   void Start(const Frame& own, int peer_rank, uint32_t peer_incarnation, absl::Span<const Piece> pieces);
 
   // Reads until a chunk is complete or the socket has no more data. InvalidArgument: the peer is in another
@@ -99,7 +99,7 @@ class FrameReceiver {
  private:
   static constexpr int64_t kInboxBytes = 16 * 1024;
 
-  // Consumes the inbox up to the end of a chunk. Returns the number of bytes of pieces that this completes.
+  // Consumes the inbox up to the end of a chunk. Returns the number of completed bytes of pieces.
   absl::StatusOr<int64_t> ReadInbox();
   absl::Status ReadHeader();
   // Called when a payload is complete. Verifies the payload, adds it if `add` is set in the piece, and
@@ -111,12 +111,12 @@ class FrameReceiver {
   std::vector<Piece> pieces_;
   size_t next_piece_ = 0;
   int64_t offset_ = 0;
-  bool opened_ = true;  // The first frame has passed. Also true before Start.
+  bool opened_ = true;  // The first frame of the stream has arrived. Also true before Start.
   bool peer_waits_ = false;
 
   // State of the current frame.
   Frame frame_;
-  char* payload_ = nullptr;  // Destination of the missing bytes.
+  char* payload_ = nullptr;  // Where the missing bytes of the payload go.
   int64_t missing_bytes_ = 0;
   std::vector<float> addend_;  // Buffer for a chunk that is added.
   std::string error_;

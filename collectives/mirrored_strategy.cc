@@ -120,8 +120,8 @@ class MirroredStrategy final : public Strategy {
       ready_ = announced_;
       closes_bucket = BucketWaits();
     }
-    // The last range needs no notification: the training thread calls EnqueueEnd next, which reduces what
-    // remains.
+    // The last range needs no notification: the training thread calls EnqueueEnd next, which reduces the
+    // remaining buckets.
     if (closes_bucket && announced_ < ready_ranges_) work_.NotifyOne();
     return absl::OkStatus();
   }
@@ -169,7 +169,7 @@ class MirroredStrategy final : public Strategy {
     return update_.has_value() ? update_->slots() : std::vector<absl::Span<float>>();
   }
 
-  // Ends the collectives that run at this time; then their threads see failure_.
+  // Ends the collectives that run at this time, so that their threads see failure_.
   void Interrupt(const absl::Status& status) override {
     {
       MutexLock lock(mu_);

@@ -176,7 +176,7 @@ absl::StatusOr<Nanoseconds> PeerMesh::CheckPatience() {
   if (!said_waiting_ && stalled >= patience / 2) {
     said_waiting_ = true;
     for (Peer& peer : peers_) peer.sender.SayWaiting();
-    return last_progress_;  // A time in the past, so that the frames are sent at once.
+    return last_progress_;  // This time is past, so the empty frames are sent at once.
   }
   if (stalled < patience) return last_progress_ + (said_waiting_ ? patience : patience / 2);
   int silent = -1;
@@ -188,8 +188,8 @@ absl::StatusOr<Nanoseconds> PeerMesh::CheckPatience() {
     if (!peer.receiver.finished()) (peer.receiver.peer_waits() ? waiting : silent) = rank;
   }
   if (silent >= 0) return SilenceError(silent);
-  // All peers that this rank still needs are waiting themselves. The rank that waits for the rank without
-  // progress will report that rank.
+  // All peers that this rank still needs are waiting, too. One of the waiting ranks waits for the silent rank
+  // itself, and will report the silent rank.
   const Nanoseconds last_resort = last_progress_ + patience + patience / 2;
   if (clock_.Now() < last_resort) return last_resort;
   return SilenceError(waiting >= 0 ? waiting : takes_nothing);

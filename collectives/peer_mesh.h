@@ -46,9 +46,9 @@ class PeerMesh {
   int world_size() const { return static_cast<int>(peers_.size()); }
   TrafficCount traffic() const { return traffic_; }
 
-  // Starts a collective whose frame headers have these fields. `parts_hash` is for kGather.
+  // Starts a collective. The arguments become fields of its frame headers; only kGather uses `parts_hash`.
   absl::Status Begin(FrameKind kind, FrameDType dtype, int64_t count, uint32_t parts_hash = 0);
-  // Starts a message of `bytes` from one rank to another; one of them is this rank.
+  // Starts a message of `bytes` from one rank to another; this rank is one of the two.
   absl::Status BeginMessage(int from, int to, int64_t bytes);
   // Sends `pieces` to `peer`: the first `available` bytes at once, the other bytes when Move makes them
   // available.
@@ -113,8 +113,8 @@ class PeerMesh {
   absl::Status abort_reason_ ABSL_GUARDED_BY(mu_);
   absl::Status interrupt_reason_ ABSL_GUARDED_BY(mu_);
 
-  // Not guarded by mu_: Abort does not use them, and Interrupt only shuts the sockets down, which are the
-  // same from construction to destruction.
+  // The members below are not guarded by mu_. Abort does not use them. Interrupt only shuts down the sockets,
+  // which stay the same from construction to destruction.
   std::vector<Peer> peers_;  // This rank's own entry is unused and always finished.
   std::vector<pollfd> polled_;
   std::vector<int> polled_ranks_;

@@ -21,8 +21,8 @@ constexpr int64_t kLineBytes = 64;  // A line of the processor's cache.
 // The time for which a rank spins on a counter before it sleeps. Waking a sleeping rank takes about ten
 // microseconds; a spinning rank sees a post after about 0.1 us. 200 us cover the usual delay of a peer in a
 // step of 400 us. Compared with two workers that exchange nothing, two workers that exchange gradients made
-// 0.70 to 0.75 times as many steps with 20 us, and 0.86 to 0.87 times as many with 200 us. Longer spinning
-// gained nothing (tests/bench/data_parallel_bench.py).
+// 0.70 to 0.75 times as many steps with 20 us of spinning, and 0.86 to 0.87 times as many with 200 us. Longer
+// spinning gained nothing (tests/bench/data_parallel_bench.py).
 constexpr Nanoseconds kWatch = 200 * kMicrosecond;
 constexpr int kTurnsPerLookAtTheClock = 64;
 // The time for which a rank sleeps before it checks that its peers are alive.
@@ -228,8 +228,8 @@ void RankBoard::Sleep(Counter& counter, uint32_t seen) const {
   counter.sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-// Returns the reason why `peer` will never advance `counter` to `number`; OK if `peer` has done so, or still
-// may.
+// Returns the reason why `peer` will never advance `counter` to `number`; OK if `peer` has advanced
+// `counter`, or still may.
 absl::Status RankBoard::CheckPeer(const Counter& counter, int peer, uint32_t number) {
   if (aborted_.load(std::memory_order_acquire)) return AbortReason();
   if (*first_failed_ != 0) return AnotherFailed();

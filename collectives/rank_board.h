@@ -128,9 +128,9 @@ class RankBoard {
   // Sets and returns this rank's final error: the error of the rank that failed first, or `error` if no other
   // rank has failed before.
   absl::Status Fail(const absl::Status& error);
-  // The error of `peer`, which has failed or is about to say its last words.
+  // Returns the final error of `peer`, which has failed or is about to publish its error.
   absl::Status LastWords(int peer) const;
-  // The error of this rank's own Abort or Interrupt.
+  // Return the reason of this rank's own Abort or Interrupt.
   absl::Status AbortReason();
   absl::Status InterruptReason();
   void SayLastWords(const absl::Status& words);
@@ -139,8 +139,8 @@ class RankBoard {
   const RankBoardOptions options_;
   const bool crowded_;
   std::atomic<int32_t>* const first_failed_;  // The first rank that failed, plus 1; 0: none.
-  Line* const lines_;                         // One per rank.
-  Channel* const channels_;                   // One per sender and receiver.
+  Line* const lines_;                         // One line per rank.
+  Channel* const channels_;                   // One channel per sender and receiver.
 
   // Set by Abort and Interrupt.
   std::atomic<bool> aborted_{false};
@@ -148,12 +148,12 @@ class RankBoard {
   bool said_last_words_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status interrupt_reason_ ABSL_GUARDED_BY(mu_);
 
-  // Not guarded by mu_: Abort and Interrupt do not use them.
+  // The members below are not guarded by mu_, because Abort and Interrupt do not use them.
   std::vector<FileDescriptor> processes_;
   Notice notice_;
   uint64_t step_ = 0;
   uint32_t posts_ = 0;
-  // One element per peer.
+  // The vectors below have one element per peer.
   std::vector<uint32_t> posted_, taken_;              // Chunks posted to the peer, and taken from it.
   std::vector<uint64_t> messages_out_, messages_in_;  // Messages begun with each peer.
   bool checked_notices_ = false;

@@ -40,8 +40,8 @@ class RingListener {
 
 // `listener` must outlive the communicator, because Split uses it again. InvalidArgument: bad options.
 // DeadlineExceeded names the missing ranks and the last refusal. Unauthenticated or FailedPrecondition: a
-// rank refused this rank, or is refused by the authenticator. The status of RingOptions::interruption, if it
-// is raised.
+// rank refused this rank, or the authenticator refused a rank. If RingOptions::interruption is raised, its
+// status is returned.
 absl::StatusOr<std::unique_ptr<Communicator>> CreateRingCommunicator(RingListener& listener,
                                                                      RingOptions options);
 

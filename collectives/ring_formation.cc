@@ -351,8 +351,9 @@ class RingFormation {
 
   std::vector<RingConnection> connections_;
   std::list<Knock> knocks_;
-  std::vector<Nanoseconds> retry_at_;     // Indexed by rank; for the ranks that we call.
-  std::vector<absl::Status> last_error_;  // Indexed by rank; the error of our last call to the rank.
+  // The time of the next call to each rank that we call; indexed by rank.
+  std::vector<Nanoseconds> retry_at_;
+  std::vector<absl::Status> last_error_;  // The error of our last call to each rank; indexed by rank.
   absl::Status last_refusal_;
 };
 

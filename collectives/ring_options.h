@@ -33,7 +33,7 @@ struct RingOptions {
   // If set, connections use TLS, and each peer must show a certificate with the name in
   // RingMember::certificate. Null: no TLS.
   std::shared_ptr<const TlsContext> tls;
-  // Payloads on connections without TLS have checksums, except on loopback. If true, they have checksums on
+  // Payloads on connections without TLS have checksums, except on loopback. True: payloads have checksums on
   // loopback, too (for tests).
   bool checksums_on_loopback = false;
   Nanoseconds connect_timeout = 30 * kSecond;  // Limit for connecting all ranks.
@@ -46,8 +46,8 @@ struct RingOptions {
   // take more than a millisecond.
   int64_t send_buffer_bytes = 256 * 1024;
   const Clock* clock = nullptr;  // Required; not owned by the ring.
-  // If set, its Raise ends the forming of the ring, and then interrupts the communicator and all
-  // communicators that are made from it, for as long as they live. Must outlive them.
+  // If set, raising the interruption ends the forming of the ring; later, it interrupts the communicator and
+  // all communicators made from it. The interruption must outlive these communicators.
   Interruption* interruption = nullptr;
 
   int world() const { return static_cast<int>(members.size()); }

@@ -119,7 +119,7 @@ class SharedMemoryCommunicator final : public Communicator {
     int64_t parcel = 0;
     do {
       const absl::Span<const char> part = data.subspan(0, kParcelBytes);
-      // At most the other parcel may still be unread.
+      // After this wait, at most one of the two parcels is still unread.
       TETHYS_RETURN_IF_ERROR(board_.AwaitTaken(peer, kParcels - 1));
       if (!part.empty()) Write(Parcel(rank_, parcel++), part.data(), static_cast<int64_t>(part.size()));
       board_.PostChunk(peer);
@@ -303,8 +303,8 @@ class SharedMemoryCommunicator final : public Communicator {
   }
 
   // For each window, every rank publishes its part of the other ranks' blocks, sums its own block for all
-  // ranks, and reads the other blocks' sums. It publishes the next window before it waits for the current
-  // window, so that a slow rank delays the other ranks less. Without `spread` it does not read the other
+  // ranks, and reads the other blocks' sums. A rank publishes the next window before it waits for the current
+  // window, so that a slow rank delays the other ranks less. Without `spread`, ranks do not read the other
   // blocks' sums.
   absl::Status ReduceByBlocks(float* data, int64_t count, bool spread) {
     const int64_t windows = (BlockOf(count, world_, 0).count + chunk_elements_ - 1) / chunk_elements_;

@@ -2,8 +2,8 @@
 // read by all ranks. Of a long vector, each rank sums one block for all ranks. Both ways add in the same
 // order as the ring over TCP (ring_communicator.cc), so results have the same bits as the ring's.
 //
-// It is created with the help of a communicator that already connects the ranks. Through that communicator
-// the ranks exchange the address of the memory, and whether every rank could open it.
+// CreateSharedMemoryCommunicator uses another communicator, which already connects the ranks. Through it the
+// ranks exchange the address of the memory, and whether every rank could open the memory.
 #ifndef TETHYS_COLLECTIVES_SHARED_MEMORY_COMMUNICATOR_H_
 #define TETHYS_COLLECTIVES_SHARED_MEMORY_COMMUNICATOR_H_
 
@@ -26,15 +26,15 @@ struct SharedMemoryOptions {
   Nanoseconds step_timeout = 30 * kSecond;
   PeersCompute peers_compute = nullptr;
   const Clock* clock = nullptr;  // Required; not owned.
-  // If set, its Raise interrupts the communicator and all communicators that are split from it, for as long
-  // as they live. Must outlive them. Does not end the creation, which ends when `all` is interrupted.
+  // If set, raising the interruption interrupts the communicator and all communicators split from it, which
+  // the interruption must outlive. It does not end the creation; only an interrupt of `all` does.
   Interruption* interruption = nullptr;
 };
 
 // Returns the communicator of those ranks of `all` that run on this rank's host, in the same order.
 // `hosts[r]` is the number of rank r's host. Called by every rank of `all`, with equal `hosts`, at the same
 // time. Blocks like the collectives of `all`. The call succeeds on all ranks or on none. FailedPrecondition
-// names the first rank that cannot open or reserve the memory; that rank's log says why.
+// names the first rank that cannot open or reserve the memory; the reason is in the log of that rank.
 absl::StatusOr<std::unique_ptr<Communicator>> CreateSharedMemoryCommunicator(Communicator& all,
                                                                              absl::Span<const int> hosts,
                                                                              SharedMemoryOptions options);

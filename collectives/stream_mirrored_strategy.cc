@@ -199,7 +199,7 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
     return failure_;
   }
 
-  // The number of buckets that the last step of a parity has reduced.
+  // The number of buckets that the last step of a parity (even or odd) has reduced.
   int32_t& Progress(int parity) { return static_cast<int32_t*>(progress_->data())[parity]; }
 
   int64_t Elements(int64_t bytes) const { return (bytes + element_bytes_ - 1) / element_bytes_; }

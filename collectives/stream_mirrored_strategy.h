@@ -19,7 +19,8 @@
 namespace tethys {
 
 struct StreamMirroredOptions {
-  int64_t bucket_bytes = 25 << 20;  // A bucket closes once it holds this many bytes, as sent.
+  // A bucket closes once it holds this many bytes, counted in the format that is sent.
+  int64_t bucket_bytes = 25 << 20;
   // Limit for the first bucket, if smaller than bucket_bytes. A small first bucket starts the exchange early.
   int64_t first_bucket_bytes = 1 << 20;
   bool in_bfloat16 = false;                 // Send and sum in bfloat16; the update still takes float32.

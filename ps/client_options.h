@@ -14,7 +14,7 @@
 namespace tethys {
 
 struct ServerAddress {
-  std::string host;     // The user's name of the host, for error messages.
+  std::string host;     // The host's name as the user wrote it, for error messages.
   std::string address;  // host:port of the server.
 };
 
@@ -23,8 +23,8 @@ struct ParameterClientOptions {
   proto::Handshake handshake;
   JobToken token;
   absl::optional<TlsIdentity> tls = {};  // The TLS identity of this worker; absent: no TLS.
-  // Without TLS, payloads have checksums, except over loopback. Tests set this to have checksums over
-  // loopback, too.
+  // Without TLS, payloads have checksums, except over loopback. True: payloads have checksums over loopback,
+  // too (for tests).
   bool checksums_on_loopback = false;
   std::vector<ServerAddress> servers;  // One address for each server, by the server's index.
   const Clock* clock = nullptr;        // Must outlive the client.

@@ -21,9 +21,9 @@ class FrameChecks {
   // Frames of other generations are refused from now on.
   void SetGeneration(uint32_t generation) { generation_ = generation; }
 
-  // "server 0 refuses worker 1, step 7: ".
+  // Returns the beginning of an error: "server 0 refuses worker 1, step 7: ".
   std::string Who(const Frame& frame) const;
-  // Puts Who before the message of an error.
+  // Returns `error` with Who(frame) before its message.
   absl::Status Refusal(const absl::Status& error, const Frame& frame) const;
 
   // InvalidArgument: the job has no such worker. FailedPrecondition: the frame is of another generation.
@@ -39,7 +39,8 @@ class FrameChecks {
   // DataLoss: the payload does not match its checksum.
   absl::Status CheckIntact(const Frame& frame, PayloadPieces payload) const;
 
-  // The errors of steps that cannot be completed.
+  // The errors of a step that cannot be completed: a worker was lost within the step, or a value is not
+  // finite.
   absl::Status LostWithinStep(const PushInbox& inbox) const;
   absl::Status NotFinite(const Frame& frame, const ShardLayout& layout) const;
 

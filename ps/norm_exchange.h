@@ -57,16 +57,16 @@ class NormExchange {
 
   // InvalidArgument: the frame requests or brings norms that no update of this server depends on.
   absl::Status CheckWanted(const Frame& frame) const;
-  // Takes a kNorm, kMeasure or kCommit frame of a worker that may send one; `inbox` is the worker's. Returns
-  // what the store does next. An error changes nothing. InvalidArgument: the frame is malformed, totals are
-  // below this server's own sums or differ from the totals that came first, or a norm is not finite.
-  // OutOfRange: the frame is not of the worker's last push, or comes before the sums that it depends on.
-  // DataLoss: the payload does not match its checksum.
+  // Takes a kNorm, kMeasure or kCommit frame whose sender has been checked; `inbox` belongs to the sender.
+  // Returns what the store does next. An error changes nothing. InvalidArgument: the frame is malformed,
+  // totals are below this server's own sums or differ from the totals that came first, or a norm is not
+  // finite. OutOfRange: the frame is not of the worker's last push, or comes before the sums that it depends
+  // on. DataLoss: the payload does not match its checksum.
   enum class Next {
-    kWait,     // Answers as soon as the step is held.
-    kAnswer,   // Answers.
-    kMeasure,  // Measures the variables with gradients that are clipped by Clip, then answers.
-    kUpdate,   // Makes the update, clipped by Clip, with the squares that End returns, then answers.
+    kWait,     // The store answers as soon as the step is held.
+    kAnswer,   // The store answers at once.
+    kMeasure,  // The store measures the variables with gradients that Clip has clipped, then answers.
+    kUpdate,  // The store makes the update, clipped by Clip, with the squares that End returns, then answers.
   };
   absl::StatusOr<Next> Take(const Frame& frame, PayloadPieces payload, const PushInbox& inbox);
   NormReply AnswerTo(FrameKind kind, const Frame& frame) const;
@@ -106,7 +106,8 @@ class NormExchange {
 
   int64_t summed_ = 0;        // Elements of shards whose sum over all workers is complete.
   bool is_measured_ = false;  // True from SetMeasured on; slots may have changed by then.
-  // The members below keep their values after the step's commit, for workers that have not had their answers.
+  // The members below keep their values after the step's commit, for workers that have not received their
+  // answers yet.
   std::vector<double> norm_;        // Clipping: the sum of squares of this server's gradient sums.
   std::vector<double> total_norm_;  // Clipping before a measurement: the sum of norm_ over all servers.
   std::vector<double> measured_;    // Trust ratios: the two sums of RegionSquares, for each shard.

@@ -317,7 +317,7 @@ bool GrpcParameterClient::NextMessage(int server, grpc::ByteBuffer* out) {
   const size_t payload_bytes = message.frame.payload_bytes;
   // If a message is sent twice, the first copy may be answered while the second is being sent. The second
   // copy's values may then change; the server ignores them because of the sequence in the header. The header
-  // must not change, so each sending copies it.
+  // must not change, so it is copied each time the message is sent.
   char encoded[kFrameBytes];
   message.frame.EncodeTo(encoded);
   const grpc::Slice header(encoded, kFrameBytes);

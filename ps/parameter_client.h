@@ -42,10 +42,10 @@ class ParameterClient {
   static std::unique_ptr<ParameterClient> Create(ParameterClientOptions options);
   virtual ~ParameterClient() = default;
 
-  // Replaces the registered messages; none may be unanswered.
+  // Replaces the registered messages. No message may be unanswered.
   virtual void SetMessages(absl::Span<const MessageRange> messages) = 0;
 
-  // Sends message `index`. Fills in range and payload length of `frame`, unless the message is one of norms.
+  // Sends message `index`. Fills in range and payload length of `frame`, unless the message exchanges norms.
   // `payload` is null for a pull, for a push without samples and where the length is 0; otherwise it points
   // to the values, of type frame.dtype, which must not change until the answer has come.
   virtual absl::Status Send(int index, Frame frame, const void* payload) = 0;
@@ -62,9 +62,10 @@ class ParameterClient {
 
   // Makes every blocked or later call of Send and WaitForAnswer return `status`, or the error that broke the
   // client before, and ends all streams. Of a push, servers get only the messages that are already on their
-  // way. Thread-safe; does not block. The destructor still waits for a server that takes no data from a full
-  // connection, because gRPC reads the caller's memory until then: until the server's process ends, or
-  // keep-alive probes close the connection (runtime/cluster/keep_alive.h).
+  // way. Thread-safe; does not block. The destructor may still have to wait for a server that takes no data
+  // from a full connection, because gRPC reads the caller's memory as long as the connection exists. The wait
+  // ends when the server's process ends, or when keep-alive probes close the connection
+  // (runtime/cluster/keep_alive.h).
   virtual void Interrupt(const absl::Status& status) = 0;
 
   // Bytes sent and received so far, including frame headers and repeated messages.

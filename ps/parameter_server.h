@@ -35,8 +35,8 @@ struct ParameterServerOptions {
   JobToken token;
   std::string job_id;
   absl::optional<TlsIdentity> tls = {};  // The TLS identity of this server; absent: no TLS.
-  // Without TLS, payloads have checksums, except over loopback. Tests set this to have checksums over
-  // loopback, too.
+  // Without TLS, payloads have checksums, except over loopback. True: payloads have checksums over loopback,
+  // too (for tests).
   bool checksums_on_loopback = false;
   const Clock* clock = nullptr;  // Must outlive the server.
   // Called once, on the loop thread, when the job cannot continue: non-finite gradients, a failed update, or

@@ -379,8 +379,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateParameterServerStrategy(
   client.checksums_on_loopback = options.checksums_on_loopback;
   client.servers = options.servers;
   client.clock = options.clock;
-  // A window needs servers that answer each message by itself. If updates depend on norms, they answer only
-  // when they have the whole push.
+  // A window needs servers that answer each message by itself. If updates depend on norms, servers answer
+  // only when they have the whole push.
   client.window = TraitsOf(plan.job()).answers_parts() && !ExchangesNorms(plan.job()) ? kMessageWindow : 0;
   client.pushes_bring_values = !PullsBeforeStep(plan.job().strategy().parameter_server());
   return std::make_unique<ParameterServerStrategy>(std::move(options),

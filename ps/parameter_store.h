@@ -82,7 +82,7 @@ class ParameterStore {
   uint32_t incarnation(int worker) const { return inboxes_[worker].incarnation; }
 
   const ShardLayout& layout() const { return layout_; }
-  // Updates applied, including those before a restored checkpoint.
+  // The number of applied updates, including updates before a restored checkpoint.
   int64_t version() const { return version_; }
   bool lock_step() const { return lock_step_; }
   const float* parameters() const { return state_.parameters(); }
@@ -91,7 +91,7 @@ class ParameterStore {
 
   // As ShardState::ForEachShard. FailedPrecondition while an update is unfinished (invariant 1).
   absl::Status ForEachShard(ShardState::ShardFunction function);
-  // FailedPrecondition while a push is incomplete or waits: versions change at barriers only.
+  // Sets the version at a barrier. FailedPrecondition: a push is incomplete or waits.
   absl::Status SetVersion(int64_t version);
   // In lock step with StoreConfig::keeps_undo: gives parameters and slots their values at `version`, bit by
   // bit. `version` is the current version, even if the next update has begun, or the version before the last
@@ -109,9 +109,10 @@ class ParameterStore {
   absl::Status Allocate();
   bool keeps_undo() const { return lock_step_ && config_.keeps_undo; }
   absl::Status Admit(const Frame& frame);
-  // Begins anew with the worker's next process: its unapplied push and its pulls are discarded.
+  // Begins anew with the worker's next process. The unapplied push and the pulls of the earlier process are
+  // discarded.
   void Replace(int worker, uint32_t incarnation);
-  // Notes the part, and copies or adds its values. False if a result is not finite.
+  // Records a part of a push, and copies or adds its values. False if a result is not finite.
   bool TakePart(const Frame& frame, Range local, PayloadPieces payload);
   // Answers the worker's pulls if their step may begin.
   void AnswerPulls(int worker, StoreActions& actions);
@@ -122,8 +123,8 @@ class ParameterStore {
   // Whether the current step measures the gradient noise.
   bool MeasuresNoise() const;
 
-  // In lock step, if the update depends on norms: adds up the elements in `ranges`. If these are the last of
-  // the step, answers the workers that wait for its norms.
+  // In lock step, if the update depends on norms: adds up the elements in `ranges`. If these are the last
+  // elements of the step, answers the workers that wait for its norms.
   absl::Status HoldBack(int worker, const std::vector<Range>& ranges, StoreActions& actions);
   // The update of the held step, with clipped gradients; `frame` comes from a worker whose push is part of
   // the step.
@@ -152,7 +153,6 @@ class ParameterStore {
   const StoreConfig config_;
   const ShardLayout layout_;
   const std::unique_ptr<ConsistencyRule> rule_;
-  // The value of rule_'s lock_step().
   const bool lock_step_;
   const bool answers_with_values_;  // Answers to pushes have values. Answers to pulls always do.
   FrameChecks checks_;
@@ -162,7 +162,7 @@ class ParameterStore {
   PushedGradients gradients_;
   std::vector<PushInbox> inboxes_;
   ArrivalCount arrived_;  // In lock step: arrivals of the current step.
-  NormExchange norms_;    // In lock step.
+  NormExchange norms_;    // Used in lock step only.
   int64_t version_ = 0;
   int64_t updated_ = 0;    // In lock step: elements of shards that are already at version_ + 1.
   double sum_square_ = 0;  // ParameterReply::sum_square of the current or last step.

@@ -1,5 +1,6 @@
-// The update in lock step. An element is updated as soon as its gradients from all workers have arrived,
-// so that its new value is sent while gradients of other elements still arrive: a link is full duplex.
+// The update in lock step. An element is updated as soon as its gradients from all workers have arrived, so
+// that its new value is sent while gradients of other elements still arrive. Both directions of the
+// full-duplex link are then used at the same time.
 #include "ps/parameter_store.h"
 #include "runtime/strategy.h"
 

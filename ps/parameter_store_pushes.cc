@@ -1,7 +1,7 @@
 // Updates of whole pushes. Each push is kept until the rule of the consistency says that it is due. The
 // updates that are due at one time are made in the rule's order, and their pushes are answered when all are
 // made, so that every worker goes on with the newest parameters. If only one push is due, its parts are
-// answered one by one: the first are sent while the rest is still being computed.
+// answered one by one, so that the first parts are sent while the rest is still being computed.
 #include "ps/parameter_store.h"
 
 namespace tethys {

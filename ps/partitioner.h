@@ -19,10 +19,10 @@
 
 namespace tethys {
 
-// Cuts the trainable variables into shards for `servers` servers. Returns shards ordered by begin. Each holds
-// whole rows (entries of axis 0) of one variable; if the rows do not divide evenly, the first shards have one
-// row more. InvalidArgument: a Fixed partitioner requests more shards than rows (the error names the variable
-// and its rows), or a count or size is out of range (the error names the field).
+// Cuts the trainable variables into shards for `servers` servers. Returns shards ordered by begin. Each shard
+// holds whole rows (entries of axis 0) of one variable; if the rows do not divide evenly, the first shards
+// have one row more. InvalidArgument: a Fixed partitioner requests more shards than rows (the error names the
+// variable and its rows), or a count or size is out of range (the error names the field).
 absl::StatusOr<proto::Placement> PlaceShards(const VariableSet& variables, int servers,
                                              const proto::Partitioner& partitioner = {});
 

@@ -32,7 +32,7 @@ class PushedGradients {
   // of other workers, is not finite. A part of a push must be taken only once.
   bool Take(int worker, bool has_samples, Range local, PayloadPieces payload);
 
-  // In lock step. The sums, complete only after AddUp.
+  // In lock step: the sums of the gradients. A sum is complete only after AddUp.
   const float* sums() const { return sum_.data(); }
   // Completes the sums of elements that all workers have pushed. False if a sum is not finite.
   bool AddUp(Range local);

@@ -1,5 +1,5 @@
 // A parameter store with its device and stream, created from the job plan. Used by the server's loop thread.
-// Answers that are being sent share its ownership, so that the store's memory outlives them.
+// Answers that are being sent share ownership of the store, so that the store's memory outlives the answers.
 #ifndef TETHYS_PS_SERVED_STORE_H_
 #define TETHYS_PS_SERVED_STORE_H_
 

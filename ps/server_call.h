@@ -19,7 +19,7 @@ class ServerCall {
   class Owner {
    public:
     virtual void OnArrival(ServerCall& call) = 0;
-    // An error ends the call with that status.
+    // Handles a message of the call. An error ends the call with this status.
     virtual absl::Status OnMessage(ServerCall& call, const ReceivedMessage& message) = 0;
     virtual void OnEnd(ServerCall& call) = 0;
 

@@ -40,7 +40,7 @@ class ShardLayout {
   int64_t local_size() const { return local_size_; }
   // Elements of all shards, without padding: the elements of a complete push.
   int64_t element_count() const { return element_count_; }
-  // Elements of shards within a local range.
+  // Elements of shards within a range of the server's memory, without padding.
   int64_t ElementsIn(Range local) const;
 
   // Converts [begin, begin + count) of the arena to the server's memory. OutOfRange if the range is empty or

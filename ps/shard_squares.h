@@ -1,5 +1,5 @@
-// The sums of squares that bulk-synchronous servers measure for trust ratios, and their totals: a variable
-// may lie on several servers. Pure; used by the training thread.
+// The sums of squares that bulk-synchronous servers measure for trust ratios, and their totals per variable,
+// whose shards may lie on several servers. Pure; used by the training thread.
 #ifndef TETHYS_PS_SHARD_SQUARES_H_
 #define TETHYS_PS_SHARD_SQUARES_H_
 
@@ -31,7 +31,7 @@ class ShardSquares {
   };
 
   std::vector<Server> servers_;
-  std::vector<double> totals_;  // Two for each variable.
+  std::vector<double> totals_;  // Two sums for each variable.
 };
 
 }  // namespace tethys

@@ -34,8 +34,8 @@ class ShardState {
   float* parameters() { return parameters_.data(); }
   const float* parameters() const { return parameters_.data(); }
 
-  // Optimizer::Apply and Measure on the parameters and slots. With undo, all calls for one update must have
-  // the same Update::number, which must differ from the number of the previous update; Measure must come
+  // Call Optimizer::Apply and Measure on the parameters and slots. With undo, all calls for one update must
+  // have the same Update::number, which must differ from the number of the previous update; Measure must come
   // before Apply, and no element may be updated twice.
   absl::Status Apply(const Update& update, const float* gradient_sums);
   absl::Status Measure(const Update& update, const float* gradient_sums, absl::Span<RegionSquares> squares);

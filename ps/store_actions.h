@@ -25,14 +25,14 @@ struct StoreConfig {
   LearningRateSchedule schedule;
   proto::ParameterServer parameter_server;  // The parameter servers of the job, which give the consistency.
   int64_t global_batch = 0;                 // In samples; the divisor of asynchronous GLOBAL_MEAN.
-  // Bulk-synchronous: the greatest norm of the mean gradients of all servers together; 0: not limited.
+  // Bulk-synchronous: the limit on the norm of the mean gradient over all servers; 0: no limit.
   double clip_norm = 0;
-  // Bulk-synchronous: true if the optimizer has a trust ratio. Its regions must then be the layout's shards,
-  // in order.
+  // Bulk-synchronous: true if the optimizer has a trust ratio. The optimizer's regions must then be the
+  // shards of the layout, in order.
   bool measures = false;
-  // Bulk-synchronous: true if the store can step back (ParameterStore::StepBack). It then has twice the
-  // memory for parameters and slots, and copies all that an update changes. No job sets this, because the
-  // loss of a worker in lock step ends the job.
+  // Bulk-synchronous: true if the store can step back (ParameterStore::StepBack). The store then needs twice
+  // the memory for parameters and slots, and copies all values that an update changes. No job sets this
+  // field, because the loss of a worker in lock step ends the job.
   bool keeps_undo = false;
 };
 
@@ -67,13 +67,13 @@ struct NormReply {
 Frame AnswerFrame(const ParameterReply& reply, uint32_t generation);
 Frame AnswerFrame(const NormReply& reply, uint32_t generation);
 
-// Actions of the store, carried out at once and in order: the first parts of a large update are sent while
-// the rest is still being computed.
+// The actions of a store. Each is carried out at once, so that the first parts of a large update are sent
+// while the rest is still being computed.
 class StoreActions {
  public:
   virtual ~StoreActions() = default;
-  // Called before the first reply to the push (bulk-synchronously: before the last), so that a push is
-  // recorded before its worker can take it as applied.
+  // Records an applied push. Called before the first reply to the push (in lock step: before the last reply),
+  // so that a push is recorded before its worker can regard it as applied.
   virtual void Record(const proto::AppliedPush& push) = 0;
   virtual void Reply(const ParameterReply& reply) = 0;
   virtual void ReplyNorm(const NormReply& reply) = 0;

@@ -12,7 +12,7 @@ absl::Status AllocateForStore(int server, int64_t elements, absl::Span<Arena* co
   const int64_t installed = WithinGroup(InstalledMemory());
   const auto count = static_cast<int64_t>(arenas.size());
   constexpr int64_t kFloatsPerMebibyte = (1 << 20) / sizeof(float);
-  // Linux may grant more memory than the machine has, and then kills the process that touches it.
+  // Linux may grant more memory than the machine has, and then kills the process that uses the memory.
   bool fits = elements <= installed / static_cast<int64_t>(sizeof(float)) / count;
   for (Arena* arena : arenas) {
     if (!fits) break;

@@ -11,8 +11,8 @@
 namespace tethys {
 
 // Gives each arena `elements` floats. ResourceExhausted: this host, or the control group of this process, has
-// too little memory for all of them; the error names `server`, the sizes, what they are for (`contents`) and
-// a remedy.
+// too little memory for all arenas. The error names `server`, the sizes, the use of the memory (`contents`)
+// and a remedy.
 absl::Status AllocateForStore(int server, int64_t elements, absl::Span<Arena* const> arenas,
                               absl::string_view contents);
 
