@@ -37,7 +37,7 @@ TEST(BucketPlan, RangeLargerThanBucketIsNotSplit) {
   EXPECT_THAT(Plan({{1000, 100}, {0, 1000}}, 50), ElementsAre(Bucket{{1000, 100}, 0}, Bucket{{0, 1000}, 1}));
 }
 
-TEST(BucketPlan, RangesThatAreNotAdjacentStayApart) {
+TEST(BucketPlan, RangesThatAreNotAdjacentGetSeparateBuckets) {
   EXPECT_THAT(Plan({{64, 16}, {0, 16}, {32, 16}}, 1000),
               ElementsAre(Bucket{{64, 16}, 0}, Bucket{{0, 16}, 1}, Bucket{{32, 16}, 2}));
 }

@@ -48,7 +48,7 @@ class World {
   void Lose(int rank) { ranks_[rank].reset(); }
 
   // Gives a rank that is in a call time to reach its wait: until it has looked at its clock many times, or
-  // sleeps. No result depends on it.
+  // sleeps. No result depends on this wait.
   void AwaitWait(int rank) const {
     const int64_t until = clocks_[rank].looks() + 1000;
     for (int turn = 0; turn < 20 && clocks_[rank].looks() < until; ++turn) {
@@ -105,7 +105,8 @@ TEST_P(Interrupt, CallThatWaitsForAStoppedRankReturnsTheReason) {
     for (std::thread& thread : threads) thread.join();
     for (int rank = 0; rank < 3; ++rank) {
       for (const absl::Status& answer : {answers[rank], world[rank].Barrier()}) {
-        // A rank may have lost an interrupted rank before it was interrupted itself, but not rank 0.
+        // Rank 0 is interrupted first. Another rank may lose an interrupted rank before it is interrupted
+        // itself.
         EXPECT_TRUE(answer == kReason || (rank > 0 && absl::IsUnavailable(answer)))
             << rank << ": " << StatusText(answer);
       }
@@ -113,7 +114,7 @@ TEST_P(Interrupt, CallThatWaitsForAStoppedRankReturnsTheReason) {
   }
 }
 
-TEST_P(Interrupt, RankThatMakesNoCallReturnsTheReasonLater) {
+TEST_P(Interrupt, RankOutsideACallReturnsTheReasonFromItsNextCalls) {
   World world(2, GetParam());
   world[0].Interrupt(kReason);
   world[0].Interrupt(absl::CancelledError("again"));
@@ -138,8 +139,8 @@ TEST_P(Interrupt, PeersLoseTheInterruptedRank) {
 }
 
 // Rank 1 is stopped, and rank 2 ends. Rank 0 notices the end, and cannot tell rank 1, to which its socket is
-// full (over TCP). Without an interrupt it would try until a deadline that never passes here.
-TEST_P(Interrupt, FarewellToAStoppedRankEnds) {
+// full (over TCP). Without an interrupt, rank 0 would try until a deadline that never passes here.
+TEST_P(Interrupt, SendingTheErrorToAStoppedRankEnds) {
   World world(3, GetParam());
   absl::Status answer;
   std::thread fails([&] { answer = Reduce(world[0], kLong); });
@@ -152,7 +153,7 @@ TEST_P(Interrupt, FarewellToAStoppedRankEnds) {
 }
 
 // Every rank sums until it fails. One rank is interrupted at some time, for example while it sends.
-TEST_P(Interrupt, SumsAreRightAndRanksAreOneApart) {
+TEST_P(Interrupt, SumsAreRightAndRanksAreAtMostOneCollectiveApart) {
   constexpr int kWorld = 4;
   for (int turn = 0; turn < 24; ++turn) {
     const int64_t count = turn % 2 == 0 ? kShort : 40'000;
@@ -226,7 +227,8 @@ INSTANTIATE_TEST_SUITE_P(Media, InterruptForming,
                                            Medium::kTwoHosts),
                          [](const auto& info) { return MediumName(info.param); });
 
-// Rank 0 waits for callers, rank 2 calls rank 1, which is stopped: its listener exists, but accepts nothing.
+// Rank 1 is stopped: its listener exists, but accepts nothing. Rank 0 waits for callers, and rank 2 calls
+// rank 1.
 TEST_P(InterruptForming, RanksThatWaitForAStoppedRankReturnTheReason) {
   InterruptibleRing ring(3, GetParam());
   absl::Status answers[3];
@@ -257,7 +259,7 @@ TEST_P(InterruptForming, ExchangeThatWaitsForAStoppedRankReturnsTheReason) {
   for (const int rank : {0, 1}) ring.interruptions[rank].Raise(kReason);
   for (std::thread& thread : threads) thread.join();
   for (const absl::Status& answer : answers) {
-    // A rank may have lost the other one before it was interrupted itself.
+    // A rank may have lost the other rank before it was interrupted itself.
     EXPECT_TRUE(answer == kReason || absl::IsUnavailable(answer)) << StatusText(answer);
   }
   EXPECT_EQ(answers[0], kReason);
@@ -271,7 +273,7 @@ TEST_P(InterruptForming, RingIsNotFormedAfterTheInterrupt) {
   }
 }
 
-// Rank 1 takes part in the collective that precedes the forming of the parts, and is stopped then.
+// Rank 1 takes part in the first collective of Split, and is stopped before the new communicators form.
 TEST(InterruptSplit, SplitThatWaitsForAStoppedRankReturnsTheReason) {
   World world(2, Medium::kTcp);
   absl::Status answer;
@@ -282,8 +284,8 @@ TEST(InterruptSplit, SplitThatWaitsForAStoppedRankReturnsTheReason) {
   EXPECT_EQ(answer, kReason);
 }
 
-// A part does not depend on its parent.
-TEST(InterruptSplit, InterruptOfTheParentLeavesThePartAlone) {
+// A communicator that Split returned does not depend on the communicator that was split.
+TEST(InterruptSplit, InterruptOfACommunicatorLeavesItsSplitPartsUsable) {
   for (const Medium medium : {Medium::kTcp, Medium::kSharedMemory}) {
     ExpectAllOk(InRing(
         2,

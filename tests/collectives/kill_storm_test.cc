@@ -68,7 +68,7 @@ class OrderBook {
  public:
   explicit OrderBook(int socket) : socket_(socket), reader_([this] { Read(); }) { reader_.detach(); }
 
-  // Blocks until a group is ordered, or the end.
+  // Blocks until the parent orders a group, or the end of the process.
   Order Next(Interruption& interruption) {
     MutexLock lock(mu_);
     while (next_.generation <= begun_ && next_.kind != Order::Kind::kEnd) ordered_.Wait(mu_);
@@ -123,7 +123,8 @@ float Sum(uint32_t members, int64_t step, int64_t i) {
   return sum;
 }
 
-// Sums a vector over the members in the way that is the turn of `step`.
+// Sums a vector over the members. Every third step uses a reduce-scatter and an all-gather, the other steps
+// use an all-reduce.
 absl::Status SumOnce(Communicator& group, int64_t step, absl::Span<float> data) {
   if (step % 3 != 2) return group.AllReduce(data);
   TETHYS_RETURN_IF_ERROR(group.ReduceScatter(data));
@@ -250,7 +251,8 @@ class Storm {
     } else {
       waitpid(ranks_[victim].process, nullptr, 0);
       ranks_[victim].process = 0;
-      // The others lose a killed rank without an order, too. While they form, they wait for it.
+      // The other ranks notice a killed rank even without an interrupt, unless they are still forming the
+      // group.
       if (formed && Chance(2)) {
         ASSERT_NO_FATAL_FAILURE(Await({FirstMember()}));
       }
@@ -277,7 +279,7 @@ class Storm {
 
  private:
   struct Rank {
-    pid_t process = 0;  // 0: has ended.
+    pid_t process = 0;  // 0: the process has ended.
     int socket = -1;
     Halted halted = {};
   };
@@ -347,7 +349,7 @@ class Storm {
     EXPECT_LE(most - fewest, 1) << "a rank got a sum without the part of another one";
   }
 
-  // A stopped process wakes up in a group that no longer exists.
+  // Wakes all stopped processes, whose groups no longer exist.
   void WakeStopped() {
     for (const int index : stopped_) kill(ranks_[index].process, SIGCONT);
     stopped_.clear();

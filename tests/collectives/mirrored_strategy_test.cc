@@ -232,7 +232,7 @@ TEST(MirroredStrategy, Interrupt_EndsBackwardAtTheNextRange) {
   }));
 }
 
-TEST(MirroredStrategy, Interrupt_LeavesTheOutcomeOfAStepThatIsMade) {
+TEST(MirroredStrategy, Interrupt_KeepsTheOutcomeOfACompletedStep) {
   ExpectAllOk(RunWorkers(1, [](Worker& worker) {
     const StepInfo step{.step = 0, .sample_count = 1, .global_sample_count = 1};
     TETHYS_RETURN_IF_ERROR(worker.strategy().BeginStep(step));

@@ -56,7 +56,7 @@ BoardMemory MemoryForTwo() {
 // first rank that failed, is all that the board has.
 void FailWithoutWords(char* memory) { *reinterpret_cast<int32_t*>(memory) = 1 + 1; }
 
-TEST(RankBoard, RankThatFailsWithoutWordsIsAwaitedBriefly) {
+TEST(RankBoard, ErrorOfAFailedRankIsAwaitedOnlyBriefly) {
   const BoardMemory memory = MemoryForTwo();
   int looks = 0;
   LookedAtClock clock([&](int look) { looks = look; });
@@ -69,7 +69,7 @@ TEST(RankBoard, RankThatFailsWithoutWordsIsAwaitedBriefly) {
   EXPECT_EQ(waiting.Begin({.kind = FrameKind::kBarrier}), lost);
 }
 
-TEST(RankBoard, Interrupt_EndsTheWaitForWords) {
+TEST(RankBoard, Interrupt_EndsTheWaitForTheErrorOfAFailedRank) {
   const BoardMemory memory = MemoryForTwo();
   const absl::Status reason = absl::AbortedError("the group changes");
   std::unique_ptr<RankBoard> waiting;

@@ -64,7 +64,7 @@ TEST(StreamExchange, RanksWithTheirOwnDevicesJoinTheGroupOfRankZero) {
   }
 }
 
-TEST(StreamExchange, RanksThatShareADeviceExchangeOnHost) {
+TEST(StreamExchange, RanksThatShareADeviceExchangeOnTheHost) {
   for (const auto& exchange : Exchanges({"a", "b", "a"})) {
     ASSERT_TRUE(exchange.ok()) << exchange.status();
     EXPECT_EQ(exchange->communicator, nullptr);

@@ -65,7 +65,7 @@ TEST_P(ClippedStepTest, EveryStepIsClippedByTheNormOverAllServers) {
       ASSERT_NEAR(worker->Parameter(), expected, 1e-6 * (step + 1)) << "step " << step;
       EXPECT_EQ(outcome->version, step + 1);
       EXPECT_EQ(outcome->staleness, 0);
-      // The squares of the sums before they are clipped.
+      // The sum of squares of the gradient sums before clipping.
       EXPECT_EQ(outcome->sum_square, shape.workers > 1 && step % 16 == 0 ? 1033 * sum * sum : 0);
     }
   });
@@ -173,7 +173,7 @@ TEST(ClippingOnServersTest, NormIsRequestedAgainAfterALostAnswer) {
 }
 
 // The server waits for the gradients of the other worker.
-TEST(ClippingOnServersTest, UnansweredStepNamesServerHostAndStep) {
+TEST(ClippingOnServersTest, ErrorOfUnansweredStepNamesServerHostAndStep) {
   ExpectUnansweredStepNamesServer(ClippedPlan(2, "", 1));
 }
 

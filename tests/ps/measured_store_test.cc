@@ -56,7 +56,7 @@ class MeasuredStoreTest : public ParameterStoreTest {
   }
 };
 
-TEST_F(MeasuredStoreTest, UpdateUsesTheSumsOverAllServers) {
+TEST_F(MeasuredStoreTest, UpdateUsesTheSumsOfSquaresOverAllServers) {
   MakeMeasured(2);
   EXPECT_EQ(Do({.worker = 0, .gradient = 1, .samples = 2}), "wait");
   EXPECT_EQ(Measure({.worker = 0}), "wait");
@@ -110,7 +110,7 @@ TEST_F(MeasuredStoreTest, RepeatedFramesAreAnsweredButMeasureOnlyOnce) {
   EXPECT_EQ(Largest(), 101);
 }
 
-TEST_F(MeasuredStoreTest, ExchangeOutOfOrderIsRefused) {
+TEST_F(MeasuredStoreTest, NormExchangeOutOfOrderIsRefused) {
   MakeMeasured(1, 1);
   EXPECT_THAT(Measure({}, {1}), HasSubstr("its last push is 0"));
   Do({.gradient = 1, .part = {0, 8}});
@@ -120,7 +120,7 @@ TEST_F(MeasuredStoreTest, ExchangeOutOfOrderIsRefused) {
   EXPECT_EQ(Parameter(), 0);
 }
 
-TEST_F(MeasuredStoreTest, ImpossibleSumsAreRefused) {
+TEST_F(MeasuredStoreTest, ImpossibleSumsOfSquaresAreRefused) {
   MakeMeasured(2);
   for (const int worker : {0, 1}) Do({.worker = worker, .gradient = 1});
   EXPECT_EQ(Measure({.worker = 0}), "w0 measured 0 8 0 3");

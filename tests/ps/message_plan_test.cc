@@ -144,7 +144,7 @@ TEST(ShardLayout, ElementsInDoesNotCountPadding) {
   }
 }
 
-TEST(ShardLayout, RangeWithinOneRunIsMappedAndOthersAreRefused) {
+TEST(ShardLayout, RangeWithinOneRunIsMappedAndOtherRangesAreRefused) {
   const auto placement = Place(2, {{0, 10, 0}, {16, 4, 0}, {20, 4, 1}, {24, 7, 0}});
   const auto layout = ShardLayout::Create(placement, 0, 64);
   ASSERT_TRUE(layout.ok());

@@ -42,7 +42,7 @@ class NormExchangeTest : public ::testing::Test {
     frame.step = 5;
     return frame;
   }
-  // "wait", "answer", "measure", "update", or the error.
+  // Takes a frame. Returns "wait", "answer", "measure", "update", or the error.
   std::string Take(FrameKind kind, uint64_t values, const std::vector<double>& sent = {}) {
     Frame frame = FrameOf(kind);
     frame.dtype = FrameDType::kFloat64;
@@ -83,7 +83,7 @@ TEST_F(NormExchangeTest, ClippedStepIsHeldFromItsLastSumToItsCommit) {
   EXPECT_EQ(Take(FrameKind::kCommit, 1, {16}), "update");
   Update update;
   norms_->Clip(update);
-  EXPECT_THAT(update.gradient_scale, DoubleNear(0.5, 1e-5));  // The norm 4 becomes 2.
+  EXPECT_THAT(update.gradient_scale, DoubleNear(0.5, 1e-5));  // The norm is 4, and is clipped to 2.
   EXPECT_THAT(norms_->End(), IsEmpty());
   EXPECT_FALSE(norms_->holds_step());
   EndPush();
@@ -110,7 +110,7 @@ TEST_F(NormExchangeTest, TrustRatiosAreMeasuredOnceThenCommitted) {
   EXPECT_EQ(squares[1].measured, 5);
 }
 
-TEST_F(NormExchangeTest, ClippedTrustRatiosAreMeasuredWithTheTotalNorm) {
+TEST_F(NormExchangeTest, TrustRatiosOfClippedGradientsUseTheTotalNorm) {
   Make(2, true);
   norms_->Add(11);
   norms_->SetNorm(9);

@@ -50,7 +50,7 @@ struct Shape3 {
 
 class BulkSynchronousTest : public ::testing::TestWithParam<Shape3> {};
 
-TEST_P(BulkSynchronousTest, EveryStepEqualsOneProcessWithTheSumOfGradients) {
+TEST_P(BulkSynchronousTest, StepsGiveTheParametersOfOneProcessWithSummedGradients) {
   const int workers = GetParam().workers;
   const int servers = GetParam().servers;
   const char* const message_bytes = GetParam().message_bytes;
@@ -252,7 +252,7 @@ TEST(ParameterServerStrategyTest, AsynchronousWorkersHaveEqualParametersAfterRef
 
 // ------------------------------------------------------------------------------------------------ errors
 
-TEST(ParameterServerStrategyTest, UnansweredStepNamesServerHostAndStep) {
+TEST(ParameterServerStrategyTest, ErrorOfUnansweredStepNamesServerHostAndStep) {
   ExpectUnansweredStepNamesServer(TestPlan(2, ""));
 }
 
@@ -269,7 +269,7 @@ TEST(ParameterServerStrategyTest, NonFiniteGradientIsFatalAndChangesNothing) {
   EXPECT_EQ(cluster.fatal().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST(ParameterServerStrategyTest, LostServerIsNamed) {
+TEST(ParameterServerStrategyTest, LostServerIsNamedInTheError) {
   PsCluster cluster(TestPlan(1, "servers: 2"));
   const auto worker = cluster.Worker(0);
   ASSERT_TRUE(worker->Prepare().ok());
@@ -320,7 +320,7 @@ TEST(ParameterServerInterrupt, StepThatWaitsForAStoppedWorkerReturnsTheReason) {
 }
 
 // A deadline error must not be taken for the deadline of an answer, which is extended while others compute.
-TEST(ParameterServerInterrupt, StatusMayBeADeadline) {
+TEST(ParameterServerInterrupt, InterruptWithADeadlineErrorEndsTheWait) {
   PsCluster cluster(TestPlan(2, ""));
   ParameterServerStrategyOptions options = cluster.WorkerOptions(0);
   options.peers_compute = [] { return true; };
@@ -375,7 +375,8 @@ TEST(ParameterServerInterrupt, ClientWithAFullSocketReturnsTheReason) {
   EXPECT_EQ(client->WaitForAnswer(1, kSecond), kReason);
   interrupts.join();
   EXPECT_EQ(client->Send(0, frame, nullptr), kReason);
-  // Resets the connection, as the end of a server's process does. The client's destructor waits for that.
+  // Resets the connection, as the end of a server's process does. The client's destructor waits for this
+  // reset.
   proxy.reset();
 }
 

@@ -338,7 +338,7 @@ TEST(ParameterServerTest, ConnectionsCutDuringAStepDoNotChangeItsResult) {
 
 // ------------------------------------------------------------------------- configuration, restored state
 
-TEST(ParameterServerTest, WorkersAreToldToRetryUntilServe) {
+TEST(ParameterServerTest, WorkersAreToldToRetryUntilServeIsCalled) {
   const MonotonicClock clock;
   ParameterServerOptions options;
   options.token = JobToken::Random();
@@ -401,7 +401,7 @@ TEST(ParameterServerTest, PlanBeyondTheHostsMemory_IsRefusedWithARemedy) {
   EXPECT_TRUE(server->Configure(TestPlan(3, ""), 0, 1).ok()) << "it lives";
 }
 
-TEST(ParameterServerTest, StateRestoresOntoAnotherNumberOfServers) {
+TEST(ParameterServerTest, StateIsRestoredOntoAnotherNumberOfServers) {
   proto::JobPlan two = TestPlan(1, "servers: 2", "", InitialValue::kGlorotUniform);
   two.mutable_job()->mutable_optimizer()->mutable_sgd()->set_momentum(0.5);
   proto::JobPlan three = two;

@@ -145,7 +145,7 @@ class ParameterStoreTest : public ::testing::Test {
     return values[0];
   }
 
-  double clip_norm_ = 0;  // Limit of the norm in stores that are made from now on.
+  double clip_norm_ = 0;  // The limit on the norm in stores that are made from now on; 0: no limit.
   bool measures_ = false;
   bool keeps_undo_ = false;
   proto::Optimizer optimizer_;

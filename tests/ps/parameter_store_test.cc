@@ -179,7 +179,7 @@ TEST_F(ParameterStoreTest, PartsOfAsynchronousPushesMayInterleave) {
   EXPECT_EQ(Parameter(), -11);
 }
 
-TEST_F(ParameterStoreTest, AsynchronousStepsAreConsecutivePerWorker) {
+TEST_F(ParameterStoreTest, AsynchronousStepsOfAWorkerMustBeConsecutive) {
   MakeAsynchronous(2);
   EXPECT_EQ(Do({.worker = 0, .step = 40}), "w0 v1") << "a resumed worker counts on";
   EXPECT_THAT(Do({.worker = 0, .step = 42, .sequence = 2, .base = 1}),
@@ -319,7 +319,7 @@ TEST_F(ParameterStoreTest, MalformedFramesAreRefusedAndChangeNothing) {
   EXPECT_EQ(Do({.gradient = 1}), "w0 v1");
 }
 
-TEST_F(ParameterStoreTest, RepeatedPart_ChecksumIsNotVerified) {
+TEST_F(ParameterStoreTest, ChecksumOfARepeatedPartIsNotVerified) {
   MakeBulk(2);
   Frame frame = ToFrame({.worker = 0});
   const std::vector<float> values(frame.range_count, 8);

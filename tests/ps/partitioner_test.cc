@@ -107,8 +107,9 @@ TEST(Partitioner, TooManyShardsAreRefusedNamingTheRule) {
       HasSubstr("more than 524288 shards (the limit) by tuning.partitioner.max_size: raise max_shard_bytes"));
 }
 
-TEST(Placement, LargestShardGoesFirstToTheLeastLoadedServer) {
-  // Elements -> server: 9 -> 0, 6 -> 1, 5 -> 1 (6 < 9), 4 -> 0 (9 < 11).
+TEST(Placement, LargestShardsArePlacedFirstOnTheLeastLoadedServer) {
+  // The shards by size: 9 elements go to server 0, 6 to server 1, 5 to server 1 (which has 6, and server 0
+  // has 9), 4 to server 0 (which has 9, and server 1 has 11).
   const VariableSet variables = Variables({{"a", {5}}, {"b", {9}}, {"c", {4}}, {"d", {6}}});
   EXPECT_EQ(Servers(variables, 2), "1 0 0 1");
 }

@@ -31,12 +31,12 @@ class PushedGradientsTest : public ::testing::Test {
 };
 
 TEST_F(PushedGradientsTest, NumberOfArenasDependsOnTheSummation) {
-  EXPECT_EQ(Make(Summation::kByArrival), 1);  // The sum.
-  EXPECT_EQ(Make(Summation::kByRank), 3);     // The sum, and two pushes that wait.
-  EXPECT_EQ(Make(Summation::kWhole), 3);      // Three pushes.
+  EXPECT_EQ(Make(Summation::kByArrival), 1);  // One arena for the sum.
+  EXPECT_EQ(Make(Summation::kByRank), 3);     // One for the sum, two for pushes that wait.
+  EXPECT_EQ(Make(Summation::kWhole), 3);      // One for each of three pushes.
 }
 
-TEST_F(PushedGradientsTest, ByRankAddsInRankOrderWhateverArrivesFirst) {
+TEST_F(PushedGradientsTest, OrderedSumIsInRankOrderWhateverArrivesFirst) {
   // (1 + 1e8) - 1e8 is 0 in float32, 1 + (1e8 - 1e8) is 1.
   for (const std::vector<int>& order : {std::vector{0, 1, 2}, std::vector{2, 1, 0}, std::vector{1, 2, 0}}) {
     Make(Summation::kByRank);
@@ -63,7 +63,7 @@ TEST_F(PushedGradientsTest, PushWithoutSamplesAddsNothing) {
   ASSERT_TRUE(gradients_->AddUp({0, 16}));
   PushNothing(0);
   Push(1, 3);
-  PushNothing(2);  // The values of its previous push are still there.
+  PushNothing(2);  // The values of worker 2's previous push are still in memory.
   ASSERT_TRUE(gradients_->AddUp({0, 16}));
   EXPECT_EQ(Sum(), 3);
 }

@@ -102,7 +102,7 @@ TEST_F(ShardStateTest, BegunUpdateIsTakenBackBitByBitAndMadeAgain) {
     Apply(1, {{0, 19}}, measures);
     Apply(2, {{0, 19}}, measures);
     EXPECT_EQ(Bits(), again);
-    state_->TakeBack();  // Nothing is kept, so this changes nothing.
+    state_->TakeBack();  // There is no undo, so TakeBack changes nothing.
     EXPECT_EQ(Bits(), again);
   }
 }
@@ -117,7 +117,7 @@ TEST_F(ShardStateTest, MeasurementAloneIsTakenBack) {
   EXPECT_EQ(Bits(), before);
 }
 
-TEST_F(ShardStateTest, UndoOfAnUpdateIsOverwrittenByTheNext) {
+TEST_F(ShardStateTest, UndoOfAnUpdateIsOverwrittenByTheNextUpdate) {
   Make("sgd { momentum: 0.9 }", true);
   Apply(1, {{0, 19}}, false);
   const std::vector<uint32_t> before = Bits();

@@ -168,7 +168,7 @@ TEST_F(StaleSynchronousTest, SlowWorkerDelaysTheOthersOnlyAsTheRuleRequires) {
   constexpr int kBound = 3;
   constexpr int kSteps = 12;
   MakeStale(3, kBound);
-  // The tick at which the current step is made; 0: the worker waits for the answer.
+  // For each worker, the tick at which the current step is made; 0: the worker waits for the answer.
   std::vector<int> ready = {4, 1, 1};
   std::vector<int> begun(kSteps + 1, 0);
   for (int tick = 1; states_[0].clock < kSteps; ++tick) {
@@ -258,7 +258,7 @@ TEST_F(StaleSynchronousTest, SecondPullOfAStep_ReplacesTheFirst) {
   EXPECT_EQ(Step(0), "w0 v1, w1 v1 [16,19)");
 }
 
-TEST_F(StaleSynchronousTest, FencedIncarnationIsRefusedAndTheNextStartsAnew) {
+TEST_F(StaleSynchronousTest, FencedIncarnationIsRefusedAndItsSuccessorStartsAnew) {
   MakeAsynchronous(2);
   EXPECT_EQ(Do({.worker = 1, .part = {0, 8}}), "wait");
   Fence(1, 2, false);

@@ -59,7 +59,7 @@ class TcpProxy {
   const std::string& address() const { return address_; }
   int connections() const { return accepted_; }
 
-  // Closes all current connections; new ones may be made.
+  // Closes all current connections; new connections may be made.
   void Cut() {
     MutexLock lock(mu_);
     for (Connection& connection : connections_) {

@@ -1,6 +1,5 @@
-// Faults that are put into a run on purpose, to show that the invariants would find them. Each is a seam of
-// the simulation around a real class: a message is dropped, doubled, altered or comes early. The product's
-// code knows nothing of them.
+// Faults that a run makes on purpose, to show that the invariants find them. The simulation makes each fault
+// outside of the product's classes: for example, it drops, repeats or alters a message, or delivers it early.
 #ifndef TETHYS_TESTS_SIMULATION_DELIBERATE_FAULTS_H_
 #define TETHYS_TESTS_SIMULATION_DELIBERATE_FAULTS_H_
 
@@ -35,11 +34,11 @@ enum class Fault {
 
 struct DeliberateFault {
   const char* name;
-  Kind kind;  // In which it is looked for.
+  Kind kind;  // The kind of job in which the fault must be found.
   const char* meaning;
 };
 
-// By the values of Fault.
+// In the order of the values of Fault.
 inline constexpr DeliberateFault kDeliberateFaults[] = {
     {"none", Kind::kLocal, "no fault"},
     {"old_state", Kind::kAsync, "a restored chief reads a state that is some events old"},

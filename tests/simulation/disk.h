@@ -1,5 +1,5 @@
-// The disk of the chief: what outlives it. The journal's file has the lines that the chief has handed on. A
-// checkpoint exists once it is committed; a save that is cut leaves nothing.
+// The disk of the chief, whose contents survive the end of the chief. The file of the journal has the lines
+// that the chief has handed on. A checkpoint exists once it is committed; an interrupted save leaves nothing.
 #ifndef TETHYS_TESTS_SIMULATION_DISK_H_
 #define TETHYS_TESTS_SIMULATION_DISK_H_
 
@@ -22,7 +22,7 @@ struct Checkpoint {
   int64_t missing = 0;  // Parameters and slots that no source has written.
 };
 
-// A part of parameters (slot 0) or of the optimizer's slot (1).
+// A range of the parameters (slot 0) or of the optimizer's slot (slot 1).
 struct SavedRange {
   int slot = 0;
   int64_t begin = 0;
@@ -50,7 +50,7 @@ class Disk {
     return absl::OkStatus();
   }
   void Abandon() { open_.reset(); }
-  // Requires an open save.
+  // Commits the open save. Requires that a save is open.
   const Checkpoint& Commit() {
     Checkpoint& saved = open_->checkpoint;
     for (const int64_t i : model_.elements()) {

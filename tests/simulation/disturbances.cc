@@ -5,8 +5,9 @@
 namespace tethys::simulation {
 namespace {
 
-constexpr Nanoseconds kHorizon = 800 * kMillisecond;  // In which disturbances come at random times.
-// A process that is stopped for less is never silent for timeouts.silence (1 s).
+// The time during which disturbances come at random times.
+constexpr Nanoseconds kHorizon = 800 * kMillisecond;
+// A process that is stopped for a shorter time is never silent for timeouts.silence (1 s).
 constexpr Nanoseconds kNoticed = 500 * kMillisecond;
 
 }  // namespace
@@ -68,7 +69,7 @@ void Disturbances::Happen(Disturbance what, Process* to) {
   if (to == nullptr) {
     const std::vector<Process*> living = world_.LivingProcesses();
     if (living.empty()) return;
-    // Workers most often: their losses are those that a job can survive.
+    // Prefers workers, because a job can survive only the loss of workers.
     for (int tries = 0; tries < 3; ++tries) {
       to = living[static_cast<size_t>(random.Between(0, static_cast<int64_t>(living.size()) - 1))];
       if (to->id().role == proto::WORKER) break;
@@ -84,7 +85,7 @@ void Disturbances::Happen(Disturbance what, Process* to) {
     case Disturbance::kStop: {
       const Nanoseconds time = random.Pick({50 * kMillisecond, 300 * kMillisecond, 700 * kMillisecond,
                                             1200 * kMillisecond, 2500 * kMillisecond});
-      // A chief that was stopped itself does not take its lateness for the silence of others.
+      // A chief that was stopped knows that it is late, and counts no task as silent for that time.
       if (time >= kNoticed && to->id().role != proto::CHIEF) Hit(*to);
       last_ = std::max(last_, world_.queue().now() + time);
       return to->StopFor(time);
@@ -104,7 +105,7 @@ void Disturbances::Happen(Disturbance what, Process* to) {
 void Disturbances::Hit(const Process& process) {
   hit_.insert(process.id());
   hit_before_training_ = hit_before_training_ || !training_;
-  // What a source of a save has not written is missing.
+  // A save may fail, because this process may not have written its part.
   saves_may_fail_ = true;
 }
 

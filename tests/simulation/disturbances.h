@@ -1,5 +1,6 @@
-// What happens to the processes of a run from outside: at random times, and at chosen points of the
-// protocol. A job has to survive all of it, or to end with an error that names it.
+// Disturbances of the processes of a run, at random times and at chosen points of the protocol: kills, stops,
+// broken connections, a full disk, interrupts. A job has to survive every disturbance, or to end with an
+// error that names a disturbed process.
 #ifndef TETHYS_TESTS_SIMULATION_DISTURBANCES_H_
 #define TETHYS_TESTS_SIMULATION_DISTURBANCES_H_
 
@@ -16,17 +17,17 @@ namespace tethys::simulation {
 enum class Point {
   kJoined,       // A task has just joined.
   kSettingUp,    // A task is being set up.
-  kEnrolling,    // The replacement of a lost worker is ready, and servers are told.
-  kFirstRecord,  // Some workers have recorded a step, and others have not.
+  kEnrolling,    // The replacement of a lost worker is ready, and servers are told of it.
+  kFirstRecord,  // Some workers have recorded a step, other workers have not.
   kPushing,      // A worker has sent some parts of a push.
-  kApplying,     // A server has applied a push, or a part in lock step, and has not answered all of it.
-  kFencing,      // Servers are told of a lost worker.
-  kPausing,      // An interrupt ends the segment.
-  kFirstDone,    // The first worker has ended its run.
-  kSaving,       // Some parts of a checkpoint are written.
-  kCommitting,   // A checkpoint is being committed.
-  kEvaluating,   // An epoch's evaluation runs.
-  kStopping,     // The chief ends the job.
+  kApplying,    // A server has applied a push (in lock step: a part of a push), but has not sent all answers.
+  kFencing,     // Servers are told of a lost worker.
+  kPausing,     // An interrupt ends the segment.
+  kFirstDone,   // The first worker has ended its run.
+  kSaving,      // Some parts of a checkpoint are written.
+  kCommitting,  // A checkpoint is being committed.
+  kEvaluating,  // An epoch's evaluation runs.
+  kStopping,    // The chief ends the job.
 };
 inline constexpr const char* kPointNames[] = {
     "joined",  "setting_up", "enrolling", "first_record", "pushing",    "applying", "fencing",
@@ -48,14 +49,14 @@ class Disturbances {
  public:
   explicit Disturbances(World& world) : world_(world) {}
 
-  // Draws what will happen in the next attempt; `quiet`: nothing.
+  // Draws the disturbances of the next attempt. `quiet`: there are none.
   void BeginAttempt(bool quiet);
-  // The job has reached a point, which concerns these processes.
+  // The job has reached `point`; a disturbance there happens to one of the processes `near`.
   void Reach(Point point, const std::vector<Process*>& near);
   void TrainingBegins() { training_ = true; }
 
-  // What has happened in this attempt.
-  // Tasks that ended, lost their session, or were stopped for so long that they may count as lost.
+  // The next functions tell what has happened in this attempt. hit(): the tasks that ended, lost their
+  // session, or were stopped for so long that they may count as lost.
   const std::set<TaskId>& hit() const { return hit_; }
   bool hit_before_training() const { return hit_before_training_; }
   bool saves_may_fail() const { return saves_may_fail_; }
@@ -63,13 +64,13 @@ class Disturbances {
   bool disk_is_full() const;
   // No further disturbance comes after this time.
   Nanoseconds last() const { return last_; }
-  // How often a point was reached when something was to happen there, over the whole run.
+  // For each point, how often a disturbance was due when the job reached the point, over the whole run.
   const std::array<int, kPoints>& aimed() const { return aimed_; }
 
  private:
   struct Aim {
     Point point;
-    int64_t number = 0;  // The number of the occasion.
+    int64_t number = 0;  // The disturbance happens when the job reaches the point for the `number`-th time.
     Disturbance what;
   };
   Disturbance DrawWhat();

@@ -25,7 +25,7 @@ class Random {
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
   }
-  // In [least, most].
+  // A random number in [least, most].
   int64_t Between(int64_t least, int64_t most) {
     return least + static_cast<int64_t>(Next() % static_cast<uint64_t>(most - least + 1));
   }
@@ -34,14 +34,14 @@ class Random {
   T Pick(std::initializer_list<T> values) {
     return values.begin()[Between(0, static_cast<int64_t>(values.size()) - 1)];
   }
-  // A duration of which most are short and a few are four times as long as `usual`.
+  // A random duration of at most `usual`; one in ten is multiplied by four.
   Nanoseconds Delay(Nanoseconds usual) { return Between(1, usual) * (Chance(0.1) ? 4 : 1); }
 
  private:
   uint64_t state_;
 };
 
-// Events in the order of their times; those of one time in the order in which they were added.
+// Events in the order of their times. Events with the same time run in the order in which they were added.
 class EventQueue {
  public:
   using Event = std::function<void()>;
@@ -52,7 +52,7 @@ class EventQueue {
   }
   void After(Nanoseconds delay, Event event) { At(now_ + delay, std::move(event)); }
   uint64_t added() const { return number_; }
-  // False: there is no event.
+  // Runs the next event. False: there is no event.
   bool RunNext() {
     if (events_.empty()) return false;
     const auto first = events_.begin();

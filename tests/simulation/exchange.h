@@ -1,5 +1,5 @@
-// How a simulated worker exchanges gradients: the part of a Strategy (runtime/strategy.h). Each call ends by
-// calling `then`, at once or later.
+// How a simulated worker exchanges gradients; takes the place of a Strategy (runtime/strategy.h). Each call
+// ends by calling `then`, at once or later.
 #ifndef TETHYS_TESTS_SIMULATION_EXCHANGE_H_
 #define TETHYS_TESTS_SIMULATION_EXCHANGE_H_
 
@@ -15,7 +15,7 @@ namespace tethys::simulation {
 class SimulatedWorker;
 
 struct Step {
-  int64_t number = 0;  // As the segment course numbers it.
+  int64_t number = 0;  // The number that SegmentCourse gives the step.
   int64_t epoch = 0;
   int64_t sample_begin = 0, samples = 0, global_samples = 0;
   int64_t schedule_position = 0;
@@ -26,19 +26,20 @@ class Exchange {
   using Then = std::function<void(const absl::Status&)>;
   virtual ~Exchange() = default;
 
-  // Connects to the others.
+  // Connects to the other workers or to the servers.
   virtual void Prepare(Then then) = 0;
-  // Brings the parameters of the step, where the strategy says so.
+  // Fetches the parameters of the step, if the strategy pulls before this step.
   virtual void BeginStep(const Step&, Then then) { then(absl::OkStatus()); }
   // Exchanges the step's gradient and updates parameters.
   virtual void EndStep(const Step& step, const std::vector<float>& gradient, Then then) = 0;
-  // At a barrier: brings all updates of all workers.
+  // At a barrier: fetches the updates of all workers.
   virtual void Refresh(Then then) { then(absl::OkStatus()); }
 };
 
-// The exchange of the job's kind. `worker` and `values`, its parameters and slots, outlive it.
+// Creates the exchange for the kind of the worker's job. `worker`, and `values` with the worker's parameters
+// and slots, must outlive the exchange.
 std::unique_ptr<Exchange> CreateExchange(SimulatedWorker& worker, Values& values);
-// For kinds with servers (server_exchange.cc).
+// Creates the exchange of jobs with servers (server_exchange.cc).
 std::unique_ptr<Exchange> CreateServerExchange(SimulatedWorker& worker, Values& values);
 
 }  // namespace tethys::simulation

@@ -1,16 +1,19 @@
 // The invariants of a run, checked at every event that concerns them:
 //
-//  1. Each sample of an epoch is used once in the ledger, over all attempts. Uses behind the state from which
-//  a later attempt began are undone; nothing before it is.
-//  2. No worker begins a step before all others have pushed the steps that the consistency asks for, and
-//  servers in lock step are at most one version apart.
-//  3. Parameters are those of a serial loop: in lock step after every step; on leases, at every barrier, they
-//  are the sum over the samples in the ledger, less the parts of torn batches that no server applied.
-//  4. A checkpoint is of one step: all of it is written, and its values are those of invariant 3.
-//  5. An evaluation covers every sample once, with these parameters.
-//  6. The job does not end while an order is unanswered, and it always says why it ends. A loss that the job
-//  survives does not end it; any other end names a task that was hit. No task that was left alone is lost.
-//  7. At the end the product's own check of the journal passes, and the last checkpoint has the parameters.
+//  1. Over all attempts, each sample of an epoch is used once according to the journal. If an attempt resumes
+//  from an earlier state, the uses after this state are undone, and no others.
+//  2. No worker begins a step before all other workers have pushed the steps that the consistency requires.
+//  The versions of servers in lock step differ by at most one.
+//  3. In lock step, the parameters after every step equal the parameters of a serial loop. On leases, the
+//  parameters at every barrier are the sum over the used samples, less the parts of torn batches that no
+//  server applied.
+//  4. A checkpoint is complete, belongs to one step, and has the values of invariant 3.
+//  5. An evaluation covers every sample once, with the parameters of invariant 3.
+//  6. The job does not end while an order is unanswered, and it always says why it ends. The loss of a worker
+//  ends the job only if the job cannot survive it. Every other end with an error names a task that was
+//  disturbed. No undisturbed task is lost.
+//  7. At the end of a run, the product's check of the journal passes, and the last checkpoint has the final
+//  parameters.
 #ifndef TETHYS_TESTS_SIMULATION_INVARIANTS_H_
 #define TETHYS_TESTS_SIMULATION_INVARIANTS_H_
 
@@ -38,7 +41,7 @@ class Invariants {
   void OnJournalLine(absl::string_view line);
   void OnOrder(TaskId task, uint32_t incarnation, const proto::ToTask& order);
   void OnAnswer(TaskId task, const proto::FromTask& answer);
-  // A worker begins step `clock`, or has sent its whole push of it. Steps are numbered by the segment course.
+  // A worker begins step `clock`, or has sent all of the push of this step. SegmentCourse numbers the steps.
   void OnStepBegins(TaskId worker, uint32_t incarnation, int64_t clock);
   void OnPushed(TaskId worker, uint32_t incarnation, int64_t clock);
   // In lock step: a worker has these parameters after `steps` steps of the job.
@@ -46,12 +49,12 @@ class Invariants {
   void OnVersion(int server, int64_t version);
   void OnCommit(const Checkpoint& checkpoint);
   void OnProgress(const proto::ProgressEvent& event);
-  // The controller has ended the job, otherwise than well.
+  // The controller has ended the job with an error.
   void OnFailedEnd(const absl::Status& status, TaskId culprit);
-  // The run is over: `lines` are those of the journal's file, `newest` is the last checkpoint.
+  // The run is over. `lines`: the journal's file; `newest`: the last checkpoint.
   void OnRunEnd(const std::string& lines, const Checkpoint& newest);
 
-  // What a worker answers to an evaluation of samples [begin, end) with these parameters.
+  // The sum of losses that a worker must report for samples [begin, end) with these parameters.
   double LossSum(const std::vector<float>& parameters, int64_t begin, int64_t end) const;
 
  private:
@@ -68,8 +71,8 @@ class Invariants {
   World& world_;
   const bool leased_;
 
-  std::vector<bool> used_;           // By the position of the sample in the whole job.
-  std::vector<float> sum_;           // For leased jobs: the parameters, computed from the ledger.
+  std::vector<bool> used_;           // Whether each sample of the whole job is used, by position.
+  std::vector<float> sum_;           // For leased jobs: the parameters, computed from the journal.
   std::map<int, Pushes> pushes_;     // One entry for each worker that takes part.
   std::map<int, int64_t> versions_;  // One entry for each server.
   std::map<TaskId, std::multiset<std::string>> unanswered_;

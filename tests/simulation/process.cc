@@ -9,7 +9,7 @@
 namespace tethys::simulation {
 namespace {
 
-// TCP gives up a peer that vanished only after minutes; until then the jobs here have ended.
+// TCP notices only after minutes that a peer has vanished. All simulated jobs end sooner.
 constexpr Nanoseconds kNever = 1000 * kSecond;
 
 }  // namespace
@@ -126,7 +126,7 @@ void Connection::TellClosed(int to, const absl::Status& status, Nanoseconds noti
     EndPoint& end = self->ends_[to];
     end.process->Do([self, &end, status] {
       if (!std::exchange(end.open, false)) return;
-      // Moved away: what it captures may hold the connection.
+      // `closed` is moved out of the connection, because its captures may own the connection.
       const OnClosed closed = std::exchange(end.closed, nullptr);
       if (closed) closed(status);
     });

@@ -1,6 +1,6 @@
-// Processes and their connections. A process runs, is stopped for a while (what it should do then waits, as
-// after SIGSTOP), or is dead. A connection is two links, each of which delivers in order and after random
-// delays, as TCP does:
+// Processes and their connections. A process runs, is stopped for a while (its events then wait, as after
+// SIGSTOP), or is dead. A connection is two links, each of which delivers in order and after random delays,
+// as TCP does:
 //
 //   the process ends itself   all that it has sent arrives, then the other end learns of the end
 //   the process is killed     a suffix of what it has sent is lost, then the other end learns of the end
@@ -39,11 +39,11 @@ class Process {
   bool alive() const { return alive_; }
   bool stopped() const { return stopped_; }
 
-  // Does it now; if the process is stopped, once it goes on; if it is dead, never.
+  // Runs `event` at once; if the process is stopped, when it goes on; if it is dead, never.
   void Do(Event event);
   void After(Nanoseconds delay, Event event);
 
-  // Those that are open at this end.
+  // The connections that are open at the end of this process.
   std::vector<std::shared_ptr<Connection>> connections();
 
   enum class End { kExit, kKill, kVanish };
@@ -62,7 +62,7 @@ class Process {
   bool alive_ = true;
   bool vanished_ = false;
   bool stopped_ = false;
-  std::deque<Event> waiting_;  // While the process is stopped.
+  std::deque<Event> waiting_;  // Events that wait while the process is stopped.
   std::vector<std::weak_ptr<Connection>> connections_;
 };
 
@@ -70,21 +70,22 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using OnClosed = std::function<void(const absl::Status&)>;
   enum class Use {
-    kSession,  // A task's with the chief. It is not made again: its end is the task's end.
-    kData,     // A worker's with a server. The worker makes it again, and repeats what has no answer.
-    kRing,     // Between two mirrored workers. Its end is the end of both.
-    kSave,     // A stream into a checkpoint. Its end is the end of the save.
+    kSession,  // Between a task and the chief. When it ends, the task ends, too.
+    // Between a worker and a server. If it breaks, the worker connects again and repeats unanswered messages.
+    kData,
+    kRing,  // Between two mirrored workers. When it ends, both workers end, too.
+    kSave,  // A stream into a checkpoint. When it ends early, the save fails.
   };
 
   static std::shared_ptr<Connection> Make(World& world, Process& a, Process& b, Use use);
 
-  // Called at this end once, unless this end was closed before.
+  // Sets the function that is called once when the connection ends, unless `at` has closed its end before.
   void WhenClosed(const Process& at, OnClosed closed) { EndOf(at).closed = std::move(closed); }
-  // Does `arrival` at the other end, unless it is closed there by then.
+  // Runs `arrival` at the other end when the message arrives, unless that end is closed by then.
   void Send(const Process& from, Process::Event arrival);
-  // Closes this end; the other learns `status` after all that was sent.
+  // Closes the end of `at`. The other end learns `status` after all messages sent so far.
   void Close(const Process& at, const absl::Status& status);
-  // Loses a suffix of what is under way in both directions, and closes both ends.
+  // Loses the last messages in flight in both directions, and closes both ends.
   void Break();
   bool open(const Process& at) { return EndOf(at).open; }
   Use use() const { return use_; }
@@ -96,9 +97,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Process* process = nullptr;
     bool open = true;
     OnClosed closed;
-    // Of the messages from this end.
+    // Numbers of messages from this end: sent, arrived, and the last one that is not lost.
     int64_t sent = 0, arrived = 0, kept = INT64_MAX;
-    Nanoseconds last = 0;  // When the last one arrives.
+    Nanoseconds last = 0;  // When the last message from this end arrives.
   };
 
   Connection(World& world, Process& a, Process& b, Use use) : world_(world), use_(use) {
@@ -107,10 +108,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
   int IndexOf(const Process& process) const { return ends_[0].process == &process ? 0 : 1; }
   EndPoint& EndOf(const Process& process) { return ends_[IndexOf(process)]; }
-  // The process at end `from` is no more.
+  // The process at end `from` has ended. `loses`: its last messages are lost.
   void Abandon(int from, bool loses, Nanoseconds notice);
   void LoseSuffix(EndPoint& from);
-  // Tells the end `to` that the connection is closed, after `notice` and after all that arrives.
+  // Tells the end `to` that the connection is closed, `notice` after the last message that arrives there.
   void TellClosed(int to, const absl::Status& status, Nanoseconds notice);
 
   World& world_;

@@ -1,6 +1,7 @@
-// The exchange with parameter servers: what ParameterServerStrategy and ParameterClient (ps/) do, as events.
-// A push is cut into messages of at most kMostElements; each is answered by itself. On a broken connection
-// the worker connects again and repeats the messages that have no answer, with their sequence numbers.
+// The exchange with parameter servers: models ParameterServerStrategy and ParameterClient (ps/) as events. A
+// push is cut into messages of at most kMostElements, and the server answers each message separately. After a
+// broken connection, the worker connects again and repeats the messages that have no answer, with their
+// sequence numbers.
 #include <map>
 #include <utility>
 
@@ -91,7 +92,7 @@ class ServerExchange final : public Exchange {
     Pull(std::move(then));
   }
 
-  // The answer to a message, or the second answer to one that was sent twice.
+  // Takes the answer to a message, or the second answer to a message that was sent twice.
   void OnAnswer(int server, const Frame& frame, const float* values) {
     links_[server].failures = 0;
     for (Message& message : messages_) {
@@ -191,11 +192,12 @@ class ServerExchange final : public Exchange {
   SimulatedWorker& worker_;
   Values& values_;
   const ShapeTraits& traits_;
-  std::vector<Link> links_;  // By server.
+  std::vector<Link> links_;  // One link for each server.
   std::vector<Message> messages_;
   Step step_;
   uint64_t sequence_ = 0, pulls_ = 0;
-  std::map<int, int64_t> versions_, taken_;  // The lowest version of each server among its answers.
+  // For each server, the lowest version among its answers: in the last exchange, and so far.
+  std::map<int, int64_t> versions_, taken_;
   bool pulling_ = false;
   int waiting_ = 0;  // Messages without an answer.
   Then then_;

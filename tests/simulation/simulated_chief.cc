@@ -11,7 +11,7 @@ namespace tethys::simulation {
 namespace {
 
 constexpr Nanoseconds kTick = 100 * kMillisecond;
-constexpr double kRestoredShare = 0.03;  // Of events, at which the controller is restored.
+constexpr double kRestoredShare = 0.03;  // The share of events at which the controller is restored.
 
 std::string StateOf(const JobController& controller) {
   proto::ChiefState state;

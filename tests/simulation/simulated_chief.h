@@ -1,8 +1,9 @@
-// A simulated chief: the product's JobController, and a model of what ChiefProcess, ChiefServer and
-// CheckpointSaver (runtime/chief/) do around it.
+// A simulated chief: the product's JobController, and a model of ChiefProcess, ChiefServer and
+// CheckpointSaver (runtime/chief/).
 //
-// At random events the controller's state is written, read back, and given to a fresh controller. The event
-// goes to both; actions and states must be equal, and the fresh one goes on.
+// At random events, a second controller is restored from the saved state of the controller. Both controllers
+// get the event, and must have equal actions and states afterwards; the second controller then replaces the
+// first.
 #ifndef TETHYS_TESTS_SIMULATION_SIMULATED_CHIEF_H_
 #define TETHYS_TESTS_SIMULATION_SIMULATED_CHIEF_H_
 
@@ -41,7 +42,7 @@ class SimulatedChief final : public Process {
 
   void Tick();
   void Step(const Event& event);
-  // The event at this controller and at one that was restored from its state; the latter goes on.
+  // Gives the event to the controller and to a controller restored from its state, which then replaces it.
   void StepRestored(const Event& event, Actions& actions);
   void HandOnJournal();
 
@@ -56,7 +57,8 @@ class SimulatedChief final : public Process {
   void Do(EndJob& action);
 
   void SendTo(const Session& session, const proto::ToTask& order);
-  // Deliberate faults: as a message arrives; as an order is sent, which may be altered. True: it is not sent.
+  // Deliberate faults. Misbehave: when a message arrives. Drops: when an order is sent; may alter the order,
+  // and returns true if the order is not sent.
   void Misbehave(TaskId task, const proto::FromTask& message);
   bool Drops(TaskId task, proto::ToTask& order);
 

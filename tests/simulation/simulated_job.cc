@@ -99,8 +99,9 @@ proto::JobPlan DrawPlan(Kind kind, Random& random) {
 void DrawTasks(Kind kind, Random& random, proto::JobPlan& plan) {
   proto::Job& job = *plan.mutable_job();
   const bool sharded = plan.job().data().sharding() != proto::Data::GLOBAL;
-  const bool keeps = sharded && job.workers() > 0;  // The order inside an epoch belongs to the number.
-  if (!keeps) {                                     // Every worker needs a sample.
+  // The sample order of a sharded epoch depends on the number of workers.
+  const bool keeps = sharded && job.workers() > 0;
+  if (!keeps) {  // Every worker needs at least one sample of a batch.
     const auto most = static_cast<int>(std::min<int64_t>(4, plan.global_batch()));
     job.set_workers(kind == Kind::kLocal ? 1 : static_cast<int>(random.Between(1, most)));
   }

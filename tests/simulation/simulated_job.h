@@ -7,7 +7,7 @@
 //   on leases      a gradient depends on sample and element only, and an update adds it. So the final
 //                  parameters are the sum over the samples used, in whatever order servers applied them.
 //
-// The value of a parameter after given steps or samples is therefore known beforehand.
+// The values of the parameters after given steps or samples can therefore be computed independently.
 #ifndef TETHYS_TESTS_SIMULATION_SIMULATED_JOB_H_
 #define TETHYS_TESTS_SIMULATION_SIMULATED_JOB_H_
 
@@ -28,7 +28,8 @@ inline constexpr const char* kKindNames[] = {"local", "mirrored", "bulk", "stale
 absl::optional<Kind> ParseKind(absl::string_view name);
 
 proto::JobPlan DrawPlan(Kind kind, Random& random);
-// Gives the plan other numbers of workers and servers, as a resume may. The global batch stays.
+// Draws other numbers of workers and servers for the plan, as a resumed job may have. The global batch stays
+// the same.
 void DrawTasks(Kind kind, Random& random, proto::JobPlan& plan);
 
 // Parameters and the optimizer's slot, over the whole arena. Padding is 0.
@@ -52,9 +53,9 @@ class SmallModel {
   void Update(float& parameter, float& slot, float sum, int64_t divisor) const;
   void Update(Values& values, const std::vector<float>& sums, int64_t divisor) const;
 
-  // In lock step: the values after so many steps of a job on one worker.
+  // In lock step: the values after `steps` steps of the job on one worker.
   const Values& AfterSteps(int64_t steps);
-  // In lock step: the steps before a position of an epoch.
+  // In lock step: the number of steps before a position of an epoch.
   int64_t StepsAt(int64_t epoch, int64_t position) const;
 
  private:
@@ -62,10 +63,11 @@ class SmallModel {
   const int64_t global_batch_, epoch_samples_, epoch_length_;
   int64_t arena_size_ = 0;
   std::vector<int64_t> elements_;
-  std::vector<Values> serial_;  // Of AfterSteps.
+  std::vector<Values> serial_;  // The values that AfterSteps has computed, by number of steps.
 };
 
-// The optimizer of a simulated server: SmallModel::Update over the server's shards. `model` outlives it.
+// The optimizer of a simulated server: SmallModel::Update over the server's shards. `model` must outlive the
+// optimizer.
 std::unique_ptr<Optimizer> CreateExactOptimizer(const SmallModel& model, std::vector<Range> regions);
 
 }  // namespace tethys::simulation

@@ -146,7 +146,8 @@ void SimulatedServer::Reply(const ParameterReply& reply) {
   const auto& [connection, worker] = streams_[reply.worker];
   if (connection == nullptr) return;
   const Frame frame = AnswerFrame(reply, generation_);
-  // In lock step the memory of the store is sent as it is then: it may not change until the answer has come.
+  // In lock step, the answer is read from the memory of the store when it arrives: the memory must not change
+  // before.
   std::vector<float> copy;
   const float* const begin = store_->parameters() + reply.local.begin;
   if (!store_->lock_step()) copy.assign(begin, begin + reply.local.count);

@@ -1,5 +1,5 @@
-// A simulated server: the product's TaskCourse and ParameterStore, and a model of what ParameterServer and
-// ServerTask (ps/) do around them.
+// A simulated server: the product's TaskCourse and ParameterStore, and a model of ParameterServer and
+// ServerTask (ps/).
 #ifndef TETHYS_TESTS_SIMULATION_SIMULATED_SERVER_H_
 #define TETHYS_TESTS_SIMULATION_SIMULATED_SERVER_H_
 
@@ -45,9 +45,9 @@ class SimulatedServer final : public SimulatedTask, public StoreActions {
   TaskCourse course_;
   proto::Setup setup_;
   uint32_t generation_ = 0;
-  std::shared_ptr<ParameterStore> store_;  // Answers in lock step are read from it as they arrive.
+  std::shared_ptr<ParameterStore> store_;  // In lock step, answers are read from the store when they arrive.
   bool serving_ = false;
-  std::vector<WorkerStream> streams_;  // By worker.
+  std::vector<WorkerStream> streams_;  // One stream for each worker.
   proto::AppliedPushes applied_;
 };
 

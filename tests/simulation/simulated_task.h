@@ -1,6 +1,6 @@
-// What a simulated worker and a simulated server have in common: the session with the chief, heartbeats, and
-// the loop that takes orders. The loop is that of OrderReader and LiveAsTask (runtime/cluster/), turned into
-// events; the course that it feeds is the product's.
+// The common part of simulated workers and servers: the session with the chief, heartbeats, and the loop that
+// takes orders. The loop models OrderReader and LiveAsTask (runtime/cluster/) as events, and feeds a
+// TaskCourse of the product.
 #ifndef TETHYS_TESTS_SIMULATION_SIMULATED_TASK_H_
 #define TETHYS_TESTS_SIMULATION_SIMULATED_TASK_H_
 
@@ -31,8 +31,8 @@ class SimulatedTask : public Process {
   virtual void Work() = 0;
   virtual void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) = 0;
 
-  void Finished();  // The duty is carried out.
-  void Resume();    // The step is made: takes orders again.
+  void Finished();  // Called when the duty is carried out.
+  void Resume();    // Called when the step is made; takes orders again.
   // Reports the status, unless it is OK, and exits.
   void Leave(const absl::Status& status);
   void LeaveUnlessOk(const absl::Status& status) {
@@ -40,7 +40,7 @@ class SimulatedTask : public Process {
   }
 
   void Send(const proto::FromTask& message);
-  void SendAnswers();  // Those of the course.
+  void SendAnswers();  // Sends the answers that the course has for the chief.
   void Beat();
   // Writes ranges into the checkpoint, answers the chief's Save, and finishes.
   void WriteCheckpoint(std::vector<SavedRange> ranges);

@@ -121,7 +121,7 @@ void SimulatedWorker::Record() {
 }
 
 void SimulatedWorker::EndRun() {
-  announced_ = 0;  // Batches behind a cut are dropped.
+  announced_ = 0;  // Batches after the end of a cut segment are dropped.
   const bool late = world().Misbehaves(Fault::kLateRecords, 0.3);
   if (!late) Beat();
   course_.EndRun({});
@@ -165,7 +165,7 @@ class LocalExchange final : public Exchange {
   Values& values_;
 };
 
-// Every worker sends its gradient to every other, and adds up all in rank order.
+// Every worker sends its gradient to every other worker, and adds up all gradients in rank order.
 class MirroredExchange final : public Exchange {
  public:
   MirroredExchange(SimulatedWorker& worker, Values& values) : worker_(worker), values_(values) {
@@ -217,8 +217,9 @@ class MirroredExchange final : public Exchange {
   SimulatedWorker& worker_;
   Values& values_;
   Step step_;
-  Then then_;                                                     // Set from EndStep until the step is made.
-  std::map<int64_t, std::map<int, std::vector<float>>> arrived_;  // By step and rank.
+  Then then_;  // Set from EndStep until the step is made.
+  // Gradients that have arrived, by step and rank.
+  std::map<int64_t, std::map<int, std::vector<float>>> arrived_;
   std::vector<float> last_;
 };
 

@@ -1,5 +1,5 @@
-// A simulated worker: the product's WorkerCourse, and a model of everything around it. A step takes a random
-// time; its gradient is SmallModel's.
+// A simulated worker: the product's WorkerCourse, and a model of the rest of a worker. A step takes a random
+// time, and SmallModel computes its gradient.
 #ifndef TETHYS_TESTS_SIMULATION_SIMULATED_WORKER_H_
 #define TETHYS_TESTS_SIMULATION_SIMULATED_WORKER_H_
 
@@ -24,16 +24,17 @@ class SimulatedWorker final : public SimulatedTask {
   // The generation of the job's membership; known once the worker joins a group.
   uint32_t generation() const { return generation_; }
 
-  // Set by the exchange with servers: an answer has arrived.
+  // Set by the exchange with servers; called when an answer has arrived.
   std::function<void(int server, const Frame& frame, const float* values)> on_answer;
 
   // ---- mirrored
 
-  // Another worker takes part, over this connection.
+  // Adds a peer of the ring, and the connection to it.
   void MeetPeer(SimulatedWorker& peer, const std::shared_ptr<Connection>& connection);
   const std::map<int, std::shared_ptr<Connection>>& peers() const { return peers_; }
   const absl::Status& ring_status() const { return ring_status_; }
-  // Set by the exchange: all workers have met; a peer's gradient of a step has arrived; the ring is broken.
+  // Functions that the exchange sets. They are called when all workers have met, when a peer's gradient of a
+  // step has arrived, and when the ring is broken.
   Exchange::Then on_met;
   std::function<void(int rank, int64_t step, const std::vector<float>& gradient)> on_gradient;
   std::function<void()> on_ring_broken;
@@ -58,10 +59,10 @@ class SimulatedWorker final : public SimulatedTask {
   uint32_t generation_ = 0;
   Values values_;
   std::unique_ptr<Exchange> exchange_;
-  std::map<int, std::shared_ptr<Connection>> peers_;  // By rank.
+  std::map<int, std::shared_ptr<Connection>> peers_;  // One connection for each peer, by rank.
   absl::Status ring_status_;
-  Step step_;          // The current one.
-  int announced_ = 0;  // Batches that the loader has, and whose steps have not begun.
+  Step step_;          // The current step.
+  int announced_ = 0;  // The number of prefetched batches whose steps have not begun.
   proto::StepRecords records_;
   int64_t steps_ = 0;
 };

@@ -67,7 +67,7 @@ std::string Replay(const RunOptions& options) {
                       " --seed=", options.seed, *fault == 0 ? "" : " --fault=", fault, " --trace");
 }
 
-// The first of so many seeds that finds the fault; nullopt: none does.
+// The first of `seeds` seeds that finds the fault; nullopt: no seed finds it.
 absl::optional<uint64_t> FindFault(Fault fault, uint64_t from, uint64_t seeds, std::string* broken) {
   Totals totals;
   RunOptions options{.kind = kDeliberateFaults[static_cast<int>(fault)].kind, .fault = fault};
@@ -121,7 +121,7 @@ struct CommandLine {
   bool trace = false;
 };
 
-// False: an argument has no meaning here.
+// False: the argument is not valid.
 bool Read(absl::string_view argument, CommandLine& line) {
   absl::string_view value = argument;
   uint64_t number = 0;
@@ -189,7 +189,7 @@ int Obey(const CommandLine& line) {
 }  // namespace tethys::simulation
 
 int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);  // Takes its own arguments away.
+  ::testing::InitGoogleTest(&argc, argv);  // Removes the arguments of GoogleTest.
   tethys::simulation::CommandLine line;
   for (int i = 1; i < argc; ++i) {
     if (tethys::simulation::Read(argv[i], line)) continue;

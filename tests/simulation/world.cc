@@ -13,8 +13,10 @@
 namespace tethys::simulation {
 namespace {
 
-constexpr int kDisturbedAttempts = 4;  // Nothing happens in later attempts: the first of them ends well.
-// From the last disturbance, in which a job ends: the start, silences, replacements, and all of training.
+// Later attempts are not disturbed, so that the first of them succeeds.
+constexpr int kDisturbedAttempts = 4;
+// The time after the last disturbance within which a job must end. It covers the start, silences,
+// replacements and the whole training.
 constexpr Nanoseconds kPatience = 30 * kSecond;
 
 }  // namespace
@@ -124,7 +126,7 @@ void World::OnProcessEnd(Process& process, Process::End end) {
     attempt_ = Attempt::kEnded;
     return;
   }
-  // The launcher replaces a worker whose process was killed, or that failed by a mishap of its own.
+  // The launcher replaces a worker whose process was killed, or that failed after a disturbance of its own.
   const bool survives = TraitsOf(plan_.job()).survives_worker_loss() && process.id().role == proto::WORKER;
   const bool newest = survives && workers_[static_cast<size_t>(process.id().index)] == &process;
   if (!newest || restarts_ >= plan_.job().max_restarts()) return;
@@ -140,7 +142,7 @@ void World::OnProcessEnd(Process& process, Process::End end) {
 void World::EndLostWorker(const proto::WorkerLost& lost) {
   SimulatedWorker* const worker = workers_[static_cast<size_t>(lost.index())];
   if (worker->incarnation() != static_cast<uint32_t>(lost.incarnation())) return;
-  // It may be out of reach for a while, and go on.
+  // The worker may still run, unreachable, before it is killed.
   queue_.After(random_.Between(0, kSecond), [worker] { worker->EndAs(Process::End::kKill); });
 }
 

@@ -1,7 +1,7 @@
-// One run of the simulation: a job from its first attempt to its good end, in virtual time on one thread.
+// One run of the simulation: a job from its first attempt to its success, in virtual time on one thread.
 // Everything follows from the seed. The world has the queue of events, the processes and the disk, and plays
-// the launcher and the user: it starts processes, replaces lost workers, interrupts, and resumes a job that
-// ended otherwise than well from its newest checkpoint, with other numbers of tasks at times.
+// the launcher and the user: it starts processes, replaces lost workers, interrupts the job, and resumes a
+// failed or interrupted job from its newest checkpoint, sometimes with other numbers of tasks.
 #ifndef TETHYS_TESTS_SIMULATION_WORLD_H_
 #define TETHYS_TESTS_SIMULATION_WORLD_H_
 
@@ -36,9 +36,9 @@ struct RunOptions {
 struct RunResult {
   std::string broken;  // The first invariant that did not hold; empty: all held.
   int attempts = 0;
-  int restarts = 0;  // Of workers.
+  int restarts = 0;  // The number of replaced workers.
   uint64_t events = 0;
-  Nanoseconds ended = 0;  // Virtual time.
+  Nanoseconds ended = 0;  // The virtual time at which the run ended.
   std::array<int, kPoints> aimed = {};
 };
 
@@ -56,7 +56,7 @@ class World {
   Disk& disk() { return disk_; }
   SmallModel& model() { return model_; }
   Kind kind() const { return options_.kind; }
-  const proto::JobPlan& plan() const { return plan_; }  // Of the attempt.
+  const proto::JobPlan& plan() const { return plan_; }  // The plan of the attempt.
   // The values with which the attempt begins.
   const Values& start() const { return start_; }
   SimulatedChief& chief() { return *chief_; }
@@ -70,20 +70,21 @@ class World {
 
   // ---- what processes tell
   void OnProcessEnd(Process& process, Process::End end);
-  // The chief counts this worker as lost: what is left of it is killed.
+  // The chief counts this worker as lost. If its process still exists, the process is killed.
   void EndLostWorker(const proto::WorkerLost& lost);
   void OnJobEnd(const absl::Status& status, TaskId culprit);
-  // A mirrored worker is being set up. When all are, each is connected with every other.
+  // A mirrored worker is ready to connect. When all workers are ready, every worker is connected with every
+  // other worker.
   void Meet(SimulatedWorker& worker);
   void Interrupt() { chief_->Interrupt(); }
 
   // ---- faults and failures
   Fault fault() const { return options_.fault; }
-  // Whether the deliberate fault of this run happens here, with a probability.
+  // True with `probability` if `fault` is the deliberate fault of this run.
   bool Misbehaves(Fault fault, double probability) {
     return options_.fault == fault && fault_random_.Chance(probability);
   }
-  // An invariant does not hold; the run ends.
+  // Records that an invariant does not hold; the run then ends.
   template <typename... Words>
   void Broken(const Words&... words) {
     if (result_.broken.empty()) result_.broken = absl::StrCat(words...);
@@ -103,7 +104,7 @@ class World {
   void RunAttempt();
   void EndAttempt();
   void StartWorker(int index, uint32_t incarnation);
-  std::string Unfinished() const;  // For a job that does not end.
+  std::string Unfinished() const;  // The error for a job that does not end.
   void Print(const std::string& line) const;
 
   const RunOptions options_;
@@ -118,14 +119,14 @@ class World {
 
   RunResult result_;
   Attempt attempt_ = Attempt::kRuns;
-  Nanoseconds begun_ = 0;  // Of the attempt.
+  Nanoseconds begun_ = 0;  // When the attempt began.
   Values start_;
-  int restarts_ = 0;  // In the attempt.
-  // Processes outlive their end: events may name them.
+  int restarts_ = 0;  // Workers replaced in the attempt.
+  // Processes that have ended are kept, because events may refer to them.
   std::vector<std::unique_ptr<Process>> processes_;
   SimulatedChief* chief_ = nullptr;
   std::vector<SimulatedServer*> servers_;
-  std::vector<SimulatedWorker*> workers_;  // The newest of each index.
+  std::vector<SimulatedWorker*> workers_;  // The newest process of each worker index.
   std::vector<SimulatedWorker*> meeting_;
 };
 

@@ -1,4 +1,5 @@
-// A strategy that is interrupted in its first step, for tests of what its calls then return.
+// A strategy that is interrupted in its first step. Tests use it to check what later calls of the strategy
+// return.
 #ifndef TETHYS_TESTS_WORKERS_INTERRUPTED_STRATEGY_H_
 #define TETHYS_TESTS_WORKERS_INTERRUPTED_STRATEGY_H_
 

@@ -8,7 +8,8 @@
 namespace tethys {
 namespace {
 
-// Two groups of one kernel, of which the first has a quota, as a process in one of the groups sees them.
+// Two control groups on one machine, as a process in one of the groups sees them. Both groups have a quota of
+// CPU time.
 class CpuLimitTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -33,7 +34,7 @@ class CpuLimitTest : public ::testing::Test {
   const testing::TempDirectory directory_;
 };
 
-TEST_F(CpuLimitTest, GroupsWithQuotasAreDistinguished) {
+TEST_F(CpuLimitTest, ControlGroupsWithQuotasAreDistinguished) {
   const CpuLimit a = In("a");
   EXPECT_DOUBLE_EQ(a.cores, 0.2);
   EXPECT_FALSE(a.group.empty());
@@ -41,7 +42,7 @@ TEST_F(CpuLimitTest, GroupsWithQuotasAreDistinguished) {
   EXPECT_NE(In("b").group, a.group);
 }
 
-TEST_F(CpuLimitTest, GroupWithoutQuotaHasNoLimit) {
+TEST_F(CpuLimitTest, ControlGroupWithoutQuotaHasNoLimit) {
   SetQuota("b", -1);
   EXPECT_EQ(In("b").cores, 0);
   EXPECT_EQ(In("b").group, "");

@@ -76,7 +76,7 @@ class MixedWorld {
     return parameters;
   }
 
-  // The descriptions of the exchange by the trained ranks, without duplicates.
+  // The descriptions that the trained ranks give of their exchange, without duplicates.
   const std::set<std::string>& exchanges() const { return exchanges_; }
 
  private:

@@ -45,7 +45,7 @@ class PlanJobTest : public ::testing::Test {
   const testing::TempDirectory directory_;
 };
 
-TEST_F(PlanJobTest, PlanHoldsTheModelsStatistics) {
+TEST_F(PlanJobTest, PlanListsTheModelsMovingStatistics) {
   const proto::JobPlan plan = PlanOf(kDense, "batch_size_per_worker: 4").value();
   const VariableSet statistics = StatisticsOf(plan).value();
   ASSERT_EQ(statistics.variables().size(), 2u);

@@ -150,7 +150,7 @@ TEST(ReplicaStatistics, ModelWithoutNormalisationHasNoStatistics) {
   EXPECT_TRUE(test.replica().SetStatistics({}).ok());
 }
 
-TEST(ReplicaStatistics, SetStatisticsAreReadBack) {
+TEST(ReplicaStatistics, StatisticsAreReadBackAsSet) {
   for (std::unique_ptr<Device>& device : BothDevices()) {
     TestReplica test(std::move(device), 0, 1, {}, NormalisedModel());
     std::vector<float> values = InitialStatistics(test.model());
@@ -160,7 +160,7 @@ TEST(ReplicaStatistics, SetStatisticsAreReadBack) {
   }
 }
 
-TEST(ReplicaStatistics, WrongSizeIsRefusedAndChangesNothing) {
+TEST(ReplicaStatistics, StatisticsOfWrongSizeAreRefusedAndChangeNothing) {
   for (std::unique_ptr<Device>& device : BothDevices()) {
     TestReplica test(std::move(device), 0, 1, {}, NormalisedModel());
     const std::vector<float> initial = InitialStatistics(test.model());
@@ -179,9 +179,9 @@ TEST(ReplicaStatistics, WrongSizeIsRefusedAndChangesNothing) {
   }
 }
 
-// Makes two steps, then two more, the first of which is refused because of one parameter (where steps
-// overlap, the second is enqueued after it). Expects that the moving statistics equal the statistics after
-// the first two steps.
+// Makes two steps, then two more. The third step is refused because of one parameter; where steps overlap,
+// the fourth step is enqueued before the refusal is known. Expects that the moving statistics equal the
+// statistics after the first two steps.
 void ExpectRefusedStepKeepsStatistics(TestReplica& test, const char* variable, float poison) {
   ASSERT_TRUE(test.Steps(0, 2).ok());
   const std::vector<float> before = test.replica().ReadStatistics().value();

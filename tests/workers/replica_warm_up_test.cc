@@ -62,7 +62,7 @@ bool FirstStepGeneratesNoCode() {
 }
 
 TEST(ReplicaWarmUpDeathTest, FirstStepGeneratesNoMachineCode) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // The child is a separate process.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // "threadsafe" runs the death test in a new process.
   EXPECT_EXIT(std::exit(FirstStepGeneratesNoCode() ? 0 : 1), ::testing::ExitedWithCode(0), "");
 }
 

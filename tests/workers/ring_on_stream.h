@@ -126,7 +126,7 @@ class RoundedByHand final : public ForwardingCommunicator {
   explicit RoundedByHand(std::unique_ptr<Communicator> ring)
       : ForwardingCommunicator(*ring), ring_(std::move(ring)) {}
 
-  // The gradients are in separate memory.
+  // Null: the strategy allocates the memory of its gradients.
   absl::StatusOr<float*> AllocateForReduction(int64_t) override { return nullptr; }
   absl::Status AllReduce(absl::Span<float> data) override {
     Round(data);

@@ -201,7 +201,7 @@ std::unique_ptr<Strategy> MirroredByTheHost(TestReplica& replica, std::unique_pt
   return replica.Staged(replica.MakeMirrored(std::move(ring)), replica.MakeUpdate());
 }
 
-TEST(StepPipeline, MirroredByTheHostEqualsCpuBitForBit) {
+TEST(StepPipeline, HostDrivenMirroredEqualsCpuBitForBit) {
   const TrainReplica train = [](TestReplica& replica, std::unique_ptr<Strategy> strategy) {
     return Training(replica, std::move(strategy)).All();
   };

@@ -89,7 +89,7 @@ TEST(StreamMirrored, HungStreamFailsAtTheDeadlineAndAborts) {
   EXPECT_TRUE(fate.aborted);
 }
 
-// As if the devices waited for a stopped rank.
+// The stream hangs, as it would if the devices waited for a stopped rank.
 TEST(StreamMirrored, InterruptedWaitForAHungStreamReturnsTheReasonAndAborts) {
   using At = InterruptedStrategy::At;
   for (const At at : {At::kBeginStep, At::kGradientReady, At::kEnqueueEnd, At::kAwaitEnd}) {

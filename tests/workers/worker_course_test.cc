@@ -134,7 +134,7 @@ class Scenario {
           order.mutable_lease()->set_last(true);
           continue;
         }
-        // BEGIN-END[@CLOCK][/STEP_BEGIN-STEP_END]
+        // A word describes a lease: BEGIN-END[@CLOCK][/STEP_BEGIN-STEP_END]
         proto::LeaseRange& range = *order.mutable_lease()->add_range();
         const std::vector<std::string> parts = absl::StrSplit(words[i], '/');
         const std::vector<std::string> clock = absl::StrSplit(parts[0], '@');
