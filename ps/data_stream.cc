@@ -32,7 +32,7 @@ void KeepMessageMemory() {
 
 absl::Status ReceivedMessage::Parse(const grpc::ByteBuffer& buffer) {
   payload_.clear();
-  if (!buffer.Dump(&slices_).ok()) return absl::InternalError("a message could not be read");
+  if (!buffer.Dump(&slices_).ok()) return absl::InternalError("gRPC could not read a received message");
   char header[kFrameBytes];
   int64_t header_bytes = 0;
   for (const grpc::Slice& slice : slices_) {

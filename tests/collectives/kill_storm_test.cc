@@ -44,7 +44,7 @@ struct Order {
   enum class Kind { kForm, kInterrupt, kEnd };
   Kind kind = Kind::kForm;
   uint32_t generation = 0;
-  uint32_t members = 0;  // Bit i: the rank with index i.
+  uint32_t members = 0;  // Bit i: whether the rank with index i is a member.
 };
 
 // The end of a rank's part in a group.

@@ -274,7 +274,7 @@ TEST_F(ClippedStoreTest, WorkerLostBetweenNormAndCommitLeavesStepUnmade) {
   EXPECT_EQ(Fence(1, 2, false), "wait");
 }
 
-TEST_F(ClippedStoreTest, ServerWithoutShardsRefusesExchanges) {
+TEST_F(ClippedStoreTest, ServerWithoutShardsRefusesNormExchanges) {
   proto::Placement placement;
   placement.set_servers(1);
   proto::ParameterServer config;

@@ -77,7 +77,7 @@ TEST(ArrivalCount, DifferentlyCutPartsCompleteWhereTheyOverlap) {
 }
 
 // Every worker cuts its push into random parts, and the parts of all workers arrive in random order.
-TEST(ArrivalCount, RandomCutsAgreeWithACountPerElement) {
+TEST(ArrivalCount, CountsOfRandomCutsEqualCountsPerElement) {
   constexpr int64_t kSize = 60;
   for (uint64_t seed = 0; seed < 200; ++seed) {
     RandomStream random(seed, RandomPurpose::kTest, 0);

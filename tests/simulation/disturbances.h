@@ -51,7 +51,8 @@ class Disturbances {
 
   // Draws the disturbances of the next attempt. `quiet`: there are none.
   void BeginAttempt(bool quiet);
-  // The job has reached `point`; a disturbance there happens to one of the processes `near`.
+  // The job has reached `point`. A disturbance that is due there happens mostly to one of the processes
+  // `near`.
   void Reach(Point point, const std::vector<Process*>& near);
   void TrainingBegins() { training_ = true; }
 

@@ -27,7 +27,7 @@ class SimulatedWorker final : public SimulatedTask {
   // Set by the exchange with servers; called when an answer has arrived.
   std::function<void(int server, const Frame& frame, const float* values)> on_answer;
 
-  // ---- mirrored
+  // ---- mirrored jobs
 
   // Adds a peer of the ring, and the connection to it.
   void MeetPeer(SimulatedWorker& peer, const std::shared_ptr<Connection>& connection);

@@ -68,7 +68,7 @@ class World {
   Nanoseconds step_time() const { return step_time_; }
   Nanoseconds beat_interval() const { return beat_interval_; }
 
-  // ---- what processes tell
+  // ---- events that processes report
   void OnProcessEnd(Process& process, Process::End end);
   // The chief counts this worker as lost. If its process still exists, the process is killed.
   void EndLostWorker(const proto::WorkerLost& lost);
