@@ -167,7 +167,7 @@ absl::Status FrameReceiver::ReadHeader() {
   const auto bytes = static_cast<int64_t>(frame_.payload_bytes);
   if (frame_.kind == FrameKind::kError) {
     error_.resize(std::min<uint64_t>(frame_.payload_bytes, kMaxErrorBytes));
-    if (error_.empty()) return ErrorOf(frame_, "failed without an error message");
+    if (error_.empty()) return ErrorOf(frame_, "another rank failed without an error message");
     payload_ = error_.data();
     missing_bytes_ = static_cast<int64_t>(error_.size());
     return absl::OkStatus();

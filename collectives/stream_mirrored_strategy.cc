@@ -223,7 +223,7 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
   std::unique_ptr<Stream> reductions_;
   std::unique_ptr<Event> reduced_;  // Recorded after the step's last bucket.
   std::unique_ptr<Event> layer_computed_, layer_summed_;
-  std::unique_ptr<Buffer> progress_;  // [2] int32: buckets reduced in the step of each parity.
+  std::unique_ptr<Buffer> progress_;  // [2] int32: for each parity of a step, the number of reduced buckets.
   std::unique_ptr<Buffer> numbers_;   // [buckets] int32: the numbers 1, 2, ...
   std::unique_ptr<Buffer> rounded_;   // [arena] bfloat16; null in float32.
 

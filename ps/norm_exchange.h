@@ -84,8 +84,8 @@ class NormExchange {
 
  private:
   size_t measured_values() const { return kSumsOfShard * layout_.shards().size(); }
-  // Checks that the frame exchanges `values` sums about the worker's last push, and that its payload has
-  // `sent` of these sums.
+  // Checks that the frame exchanges `values` sums of squares for the worker's last push, and that its payload
+  // has `sent` of these sums.
   absl::Status CheckExchange(const Frame& frame, PayloadPieces payload, const PushInbox& inbox, size_t values,
                              size_t sent) const;
   // Checks that the totals over all servers are not below this server's `own` sums and, unless `first` is

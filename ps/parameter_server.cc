@@ -44,7 +44,7 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   std::map<int64_t, int64_t> StalenessHistogram() override;
 
  private:
-  // Called on the loop's thread only.
+  // The functions down to RunPosted are called on the loop's thread only.
   void Loop();
   void AwaitCall();
   void OnArrival(ServerCall& call) override;
@@ -177,7 +177,8 @@ void GrpcParameterServer::RunPosted() {
 absl::Status GrpcParameterServer::Configure(const proto::JobPlan& plan, int server_index,
                                             uint32_t generation) {
   return OnLoop([&]() -> absl::Status {
-    if (served_ != nullptr) return absl::FailedPreconditionError("the server is configured already");
+    if (served_ != nullptr)
+      return absl::FailedPreconditionError("the parameter server is configured already");
     TETHYS_ASSIGN_OR_RETURN(served_, ServedStore::Create(plan, server_index, generation, options_.threads));
     served_->expected.job_id = options_.job_id;
     streams_.assign(served_->workers, nullptr);
@@ -187,7 +188,7 @@ absl::Status GrpcParameterServer::Configure(const proto::JobPlan& plan, int serv
 
 absl::Status GrpcParameterServer::Serve() {
   return OnLoop([this] {
-    if (served_ == nullptr) return absl::FailedPreconditionError("the server is not configured");
+    if (served_ == nullptr) return absl::FailedPreconditionError("the parameter server is not configured");
     serving_ = true;
     return absl::OkStatus();
   });
@@ -195,7 +196,7 @@ absl::Status GrpcParameterServer::Serve() {
 
 absl::Status GrpcParameterServer::Snapshot(ReadShard read) {
   return OnLoop([&] {
-    if (served_ == nullptr) return absl::FailedPreconditionError("the server is not configured");
+    if (served_ == nullptr) return absl::FailedPreconditionError("the parameter server is not configured");
     return served_->store->ForEachShard(
         [&](int slot, int64_t begin, absl::Span<float> values) { return read(slot, begin, values); });
   });
@@ -203,7 +204,7 @@ absl::Status GrpcParameterServer::Snapshot(ReadShard read) {
 
 absl::Status GrpcParameterServer::Restore(int64_t version, WriteShard write) {
   return OnLoop([&] {
-    if (served_ == nullptr) return absl::FailedPreconditionError("the server is not configured");
+    if (served_ == nullptr) return absl::FailedPreconditionError("the parameter server is not configured");
     TETHYS_RETURN_IF_ERROR(served_->store->SetVersion(version));
     version_ = version;
     return served_->store->ForEachShard(write);
@@ -212,7 +213,7 @@ absl::Status GrpcParameterServer::Restore(int64_t version, WriteShard write) {
 
 absl::Status GrpcParameterServer::Fence(const proto::Fence& fence) {
   return OnLoop([&]() -> absl::Status {
-    if (served_ == nullptr) return absl::FailedPreconditionError("the server is not configured");
+    if (served_ == nullptr) return absl::FailedPreconditionError("the parameter server is not configured");
     ParameterStore& store = *served_->store;
     const int worker = fence.worker();
     const bool known = worker >= 0 && worker < served_->workers;

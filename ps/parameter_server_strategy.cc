@@ -75,8 +75,8 @@ class ParameterServerStrategy final : public Strategy {
   // Adds the sums of squares of all servers and sends each server the totals: first the totals of gradients,
   // if they are clipped, then the totals of variables, if the optimizer has a trust ratio.
   absl::Status ExchangeNorms();
-  // Sends `server`, which must hold shards, a frame about `values` sums of squares, with `sent` as its
-  // payload.
+  // Sends `server`, which must hold shards, a frame that exchanges `values` sums of squares. The payload of
+  // the frame is `sent`.
   absl::Status SendNorms(FrameKind kind, int server, size_t values, absl::Span<const double> sent);
   // Waits for the server's answer, which has as many values as the frame requested, and copies them to `out`.
   absl::Status AwaitNorms(int server, double* out);

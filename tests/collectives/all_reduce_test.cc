@@ -1,4 +1,5 @@
-// The results of the collectives over TCP, TLS and shared memory, for several world sizes and vector lengths.
+// Tests the results of the collectives over TCP, TLS and shared memory, for several world sizes and vector
+// lengths.
 #include <atomic>
 #include <cstring>
 

@@ -1,4 +1,5 @@
-// The choice between TCP and shared memory for the exchange among workers, and its description.
+// Tests the choice between TCP and shared memory for the exchange among workers, and the description of the
+// choice.
 #include "collectives/exchange.h"
 
 #include "gmock/gmock.h"

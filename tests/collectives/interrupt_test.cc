@@ -1,4 +1,5 @@
-// Interrupt ends every wait of a communicator, even if peers are stopped, and peers never get wrong sums.
+// Tests that Interrupt ends every wait of a communicator, even if peers are stopped, and that peers never get
+// wrong sums.
 //
 // A rank that makes no call stands for a stopped rank: it receives nothing, so the sockets to it fill. Where
 // a clock nearly stands still, deadlines never pass, so a wait that ends was ended by the interrupt.

@@ -1,4 +1,4 @@
-// Messages between two ranks, over sockets and in shared memory, and the communicators of a split.
+// Tests messages between two ranks, over sockets and in shared memory, and communicators that Split returns.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Every kind of failure gives all ranks the same error, and the error names the cause.
+// Tests that every kind of failure gives all ranks the same error, which names the cause.
 #include <atomic>
 #include <chrono>
 #include <thread>

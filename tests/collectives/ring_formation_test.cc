@@ -1,4 +1,4 @@
-// Which callers a ring accepts and which it refuses. A caller that is no rank must not delay the ring.
+// Tests which callers a ring accepts and which it refuses. A caller that is no rank must not delay the ring.
 #include <poll.h>
 
 #include "gmock/gmock.h"

@@ -88,7 +88,7 @@ TEST(StreamExchange, RanksOnTheCpuExchangeOnTheHostAndAreNamed) {
   }
 }
 
-TEST(StreamExchange, RankThatCannotBeginAGroupFailsEveryRank) {
+TEST(StreamExchange, RankThatCannotCreateAGroupFailsEveryRank) {
   const auto exchanges = Exchanges({std::string(300, 'a'), "b"});  // The group's id is too long to send.
   EXPECT_THAT(std::string(exchanges[0].status().message()),
               HasSubstr("rank 0: the id of a group of devices has 309 bytes"));

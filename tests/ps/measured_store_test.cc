@@ -23,7 +23,8 @@ class MeasuredStoreTest : public ParameterStoreTest {
     MakeBulk(workers);
   }
 
-  // A frame about `values` sums of squares; its payload is the sums in `sent`.
+  // Gives the store a frame that exchanges `values` sums of squares, with the payload `sent`. Returns the
+  // actions of the store as text.
   std::string Exchange(FrameKind kind, const Push& push, uint64_t values, const std::vector<double>& sent) {
     Frame frame = ToFrame(push);
     frame.kind = kind;

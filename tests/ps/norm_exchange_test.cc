@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// An exchange about two shards of 8 and 3 elements, for a worker that has pushed step 5 as its push 6.
+// An exchange for two shards of 8 and 3 elements, for a worker that has pushed step 5 as its push 6.
 class NormExchangeTest : public ::testing::Test {
  protected:
   void Make(double clip_norm, bool measures, bool lock_step = true) {

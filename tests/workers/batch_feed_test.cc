@@ -1,5 +1,5 @@
-// Trains on a late device (a simulated asynchronous device), to which batches are copied ahead of their
-// steps. The results must equal the results on the CPU, which reads its batches in place.
+// Tests training on a late device (a simulated asynchronous device), to which batches are copied ahead of
+// their steps. The results must equal the results on the CPU, which reads its batches in place.
 #include "workers/batch_feed.h"
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Mirrored training of ranks on the CPU together with ranks on devices whose memory the host cannot use. The
-// ranks exchange gradients by the strategy that CreateStrategy chooses, like the workers of a job.
+// Tests mirrored training of ranks on the CPU together with ranks on devices whose memory the host cannot
+// use. The ranks exchange gradients by the strategy that CreateStrategy chooses, like the workers of a job.
 #include <mutex>
 #include <set>
 #include <string>

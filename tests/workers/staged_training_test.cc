@@ -1,6 +1,6 @@
-// Trains on a late device (tests/testing/late_device.h), a simulated device whose memory the host cannot use.
-// Under every strategy the parameters must equal, bit for bit, the parameters of the same training on the
-// CPU.
+// Tests training on a late device (tests/testing/late_device.h), a simulated device whose memory the host
+// cannot use. Under every strategy the parameters must equal, bit for bit, the parameters of the same
+// training on the CPU.
 #include <memory>
 #include <vector>
 

@@ -50,7 +50,7 @@ class StepPhasesTest : public ::testing::Test {
   const std::unique_ptr<Stream> stream_ = device_->CreateStream().value();
 };
 
-TEST_F(StepPhasesTest, OnDeviceGivesTheTimeOfEachPhase) {
+TEST_F(StepPhasesTest, DeviceTimesGiveTheTimeOfEachPhase) {
   const auto phases = Create();
   const StepInfo step{.step = 7, .parity = 1};
   EnqueueStep(*phases, step, 3, 2, 1, 4);

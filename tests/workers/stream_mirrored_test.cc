@@ -1,4 +1,4 @@
-// Mirrored training whose all-reduces are enqueued on streams of late devices (simulated asynchronous
+// Tests mirrored training whose all-reduces are enqueued on streams of late devices (simulated asynchronous
 // devices, tests/testing/late_device.h). A ring of threads takes the place of NCCL.
 #include <memory>
 #include <string>
