@@ -14,7 +14,8 @@ namespace tethys {
 // InvalidArgument: there is not one part for each rank, or a part lies outside of the `bytes` of the data.
 inline absl::Status CheckParts(absl::Span<const Range> parts, int world, int64_t bytes) {
   if (static_cast<int>(parts.size()) != world) {
-    return absl::InvalidArgumentError(absl::StrCat(parts.size(), " parts for a world of ", world));
+    return absl::InvalidArgumentError(
+        absl::StrCat(parts.size(), " parts were given, but the world has ", world, " ranks"));
   }
   for (int rank = 0; rank < world; ++rank) {
     const Range& part = parts[rank];

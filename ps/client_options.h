@@ -30,8 +30,8 @@ struct ParameterClientOptions {
   const Clock* clock = nullptr;        // Must outlive the client.
   int reconnect_tries = 5;
   // Limit on the unanswered messages to one server; 0: no limit. The limit is for servers that answer a
-  // message only once all workers have sent it: a fast worker then does not fill the server's link ahead of
-  // slower workers. The limit is lifted if no answer comes for `patience`, because workers that send in
+  // message only once all workers have sent it. It keeps a fast worker from filling the server's link ahead
+  // of slower workers. The limit is lifted if no answer comes for `patience`, because workers that send in
   // different orders would otherwise wait forever.
   int window = 0;
   Nanoseconds patience = 100 * kMillisecond;

@@ -86,7 +86,7 @@ class ParameterStore {
   int64_t version() const { return version_; }
   bool lock_step() const { return lock_step_; }
   const float* parameters() const { return state_.parameters(); }
-  // The number of updates by the staleness of their stalest push.
+  // For each staleness, the number of updates whose stalest push had this staleness.
   const std::map<int64_t, int64_t>& staleness_histogram() const { return staleness_histogram_; }
 
   // As ShardState::ForEachShard. FailedPrecondition while an update is unfinished (invariant 1).

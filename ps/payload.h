@@ -16,7 +16,7 @@ using PayloadPieces = absl::Span<const absl::string_view>;
 
 int64_t PayloadBytes(PayloadPieces pieces);
 
-// DataLoss if the pieces do not match the checksum of `frame`. OK if the frame has none.
+// DataLoss if the pieces do not match the checksum of `frame`. OK if the frame has no checksum.
 absl::Status CheckPayload(const Frame& frame, PayloadPieces pieces);
 
 // out[i] = payload[i] (CopyPayload) or out[i] += payload[i] (AddPayload) for `count` float32 values, where

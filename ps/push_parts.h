@@ -21,7 +21,7 @@ class PushParts {
     bool answered = false;  // The part is updated and answered.
   };
 
-  // Requires that `part` is not empty and overlaps no other part.
+  // Adds a part that has arrived. Requires that `part` is not empty and overlaps no other part.
   void Add(const Part& part);
   void Clear();
 

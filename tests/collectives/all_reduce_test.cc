@@ -130,7 +130,7 @@ TEST_P(Collectives, GatherOfOwnedBlocksCompletesAnAllReduce) {
   }));
 }
 
-// Parts of different sizes, some empty, in descending order and with gaps between them.
+// The parts have different sizes, and some are empty. They are in descending order, with gaps between them.
 TEST_P(Collectives, AllGatherCopiesEveryPartAndNothingElse) {
   ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {
     for (const int64_t unit : {0, 1, 1001, 70'001}) {

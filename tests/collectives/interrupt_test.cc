@@ -19,7 +19,7 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kShort = 100;       // Elements of a vector that is exchanged directly between all ranks.
-constexpr int64_t kLong = 1'000'000;  // More than the buffers of a socket hold.
+constexpr int64_t kLong = 1'000'000;  // Elements of a vector that is larger than a socket's buffers.
 const absl::Status kReason = absl::AbortedError("the group of workers changes");
 
 // Advances by a microsecond whenever it is read: a rank stops spinning, but no deadline passes.

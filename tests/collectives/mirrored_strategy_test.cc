@@ -1,5 +1,5 @@
-// Runs mirrored workers as threads. Together they must do what one process does with the sum of all their
-// gradients.
+// Tests mirrored workers that run as threads. Together they must do what one process does with the sum of all
+// their gradients.
 #include "collectives/mirrored_strategy.h"
 
 #include <algorithm>

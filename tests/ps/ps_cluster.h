@@ -18,7 +18,7 @@
 
 namespace tethys {
 
-// Starts all servers of a plan.
+// A cluster with all servers of a plan. The constructor starts the servers.
 class PsCluster {
  public:
   static constexpr uint32_t kGeneration = 3;

@@ -19,7 +19,7 @@ class StepBackTest : public ParameterStoreTest {
     optimizer_.mutable_sgd()->set_momentum(0.9);
     keeps_undo_ = true;
   }
-  // Both workers push the step whole, under a generation in which the store began with step `first`.
+  // Both workers push all gradients of `step` under `generation`, whose first step was `first`.
   void MakeStep(uint64_t step, uint32_t generation = 7, uint64_t first = 0) {
     for (const int worker : {0, 1}) Do(PushOf(worker, step, {0, 19}, generation, first));
   }

@@ -14,7 +14,8 @@
 
 namespace tethys::simulation {
 
-// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+// Random numbers by SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
+// 2014).
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 1) {}
