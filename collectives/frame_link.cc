@@ -188,7 +188,8 @@ absl::Status FrameReceiver::ReadHeader() {
   const bool add = left > 0 && pieces_[next_piece_].add;
   if (bytes > std::min(left, kChunkBytes) || (add && bytes % kFloatBytes != 0)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "[", FrameText(frame_), "] has ", bytes, " bytes, but the receiver still expects ", left, " bytes"));
+        "[", FrameText(frame_), "] has ", bytes, " bytes, but the receiver expects at most ", left,
+        " bytes more, in frames of at most 256 KiB (of whole floats, if they are summed)"));
   }
   if (add) {
     addend_.resize(kChunkElements);

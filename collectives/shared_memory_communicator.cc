@@ -434,9 +434,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateSharedMemoryCommunicator(Com
     if (!memory.ok())
       TETHYS_LOG(Warning, "this worker cannot share memory with the other workers on its host: ",
                  memory.status().message());
-    return absl::FailedPreconditionError(
-        absl::StrCat(options.member_names[failed],
-                     " cannot share memory with the other workers on its host; the reason is in its log"));
+    return absl::FailedPreconditionError(absl::StrCat(options.member_names[failed],
+                                                      " cannot share memory with the other workers on its "
+                                                      "host; the log of the failed worker gives the reason"));
   }
   communicator->Complete();
   return communicator;

@@ -42,18 +42,18 @@ absl::Status FrameChecks::CheckSender(const Frame& frame) const {
         absl::StrCat(Who(frame), "the job has ", config_.workers, " workers, whose indices begin at 0"));
   }
   if (frame.generation != generation_) {
-    return absl::FailedPreconditionError(absl::StrCat(Who(frame), "its generation is ", frame.generation,
-                                                      ", but the generation of the job is ", generation_,
-                                                      ": join again"));
+    return absl::FailedPreconditionError(absl::StrCat(Who(frame), "the worker's generation is ",
+                                                      frame.generation, ", but the generation of the job is ",
+                                                      generation_, ": join again"));
   }
   return absl::OkStatus();
 }
 
 absl::Status FrameChecks::CheckIncarnation(const Frame& frame, const PushInbox& inbox) const {
   if (frame.incarnation < inbox.incarnation) {
-    return absl::FailedPreconditionError(absl::StrCat(Who(frame), "its incarnation is ", frame.incarnation,
-                                                      ", but incarnation ", inbox.incarnation,
-                                                      " has taken its place"));
+    return absl::FailedPreconditionError(absl::StrCat(Who(frame), "the worker's incarnation is ",
+                                                      frame.incarnation, ", but incarnation ",
+                                                      inbox.incarnation, " has taken its place"));
   }
   return absl::OkStatus();
 }
@@ -68,7 +68,7 @@ absl::Status FrameChecks::CheckPart(const Frame& frame, PayloadPieces payload, c
                      expected, " bytes of float32, but the message has ", PayloadBytes(payload), " bytes"));
   }
   if (frame.sample_count > static_cast<uint64_t>(config_.global_batch)) {
-    return absl::InvalidArgumentError(absl::StrCat(Who(frame), "its gradients are sums over ",
+    return absl::InvalidArgumentError(absl::StrCat(Who(frame), "the gradients are sums over ",
                                                    frame.sample_count, " samples, but the global batch is ",
                                                    config_.global_batch));
   }

@@ -43,11 +43,11 @@ bool NormExchange::Add(int64_t elements) {
 absl::Status NormExchange::CheckWanted(const Frame& frame) const {
   const char* unwanted = nullptr;
   if (frame.kind == FrameKind::kNorm && !clips()) {
-    unwanted = "it asks for a norm, but these servers do not clip gradients";
+    unwanted = "the worker requests a norm, but these servers do not clip gradients";
   } else if (frame.kind == FrameKind::kMeasure && !measures()) {
-    unwanted = "it asks for the norms of variables, but these servers need none";
+    unwanted = "the worker requests the norms of variables, but these servers need none";
   } else if (frame.kind == FrameKind::kCommit && !holds_back()) {
-    unwanted = "it commits a step, but these servers wait for no norm";
+    unwanted = "the worker commits a step, but these servers wait for no norm";
   }
   if (unwanted == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(checks_.Who(frame), unwanted));
@@ -126,7 +126,7 @@ absl::Status NormExchange::CheckExchange(const Frame& frame, PayloadPieces paylo
   if (push.sequence == frame.sequence && push.step == frame.step && push.sequence != 0) {
     return absl::OkStatus();
   }
-  return absl::OutOfRangeError(absl::StrCat(checks_.Who(frame), "it exchanges the norm of push ",
+  return absl::OutOfRangeError(absl::StrCat(checks_.Who(frame), "the worker exchanges the norm of push ",
                                             frame.sequence, ", but its last push is ", push.sequence,
                                             " of step ", push.step));
 }
@@ -136,13 +136,13 @@ absl::Status NormExchange::CheckTotals(const Frame& frame, const std::vector<dou
                                        const std::vector<double>* first) const {
   if (first != nullptr && !SameBits(totals, *first)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(checks_.Who(frame), "its sums of squares begin with ", totals[0],
+        absl::StrCat(checks_.Who(frame), "the worker's sums of squares begin with ", totals[0],
                      ", but the sums of another worker for the same step begin with ", (*first)[0]));
   }
   for (size_t i = 0; i < totals.size(); ++i) {
     if (!(totals[i] < own[i])) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(checks_.Who(frame), "it sends a sum of squares of ", totals[i],
+        absl::StrCat(checks_.Who(frame), "the worker sends a sum of squares of ", totals[i],
                      " over all servers, below this server's own sum of ", own[i]));
   }
   return absl::OkStatus();
@@ -150,14 +150,15 @@ absl::Status NormExchange::CheckTotals(const Frame& frame, const std::vector<dou
 
 absl::Status NormExchange::CheckNorm(const Frame& frame, double total) const {
   if (std::isfinite(total)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(checks_.Who(frame), "it sends a sum of squares of ", total, "; expected a finite number"));
+  return absl::InvalidArgumentError(absl::StrCat(checks_.Who(frame), "the worker sends a sum of squares of ",
+                                                 total, "; expected a finite number"));
 }
 
 absl::Status NormExchange::TooEarly(const Frame& frame) const {
   return absl::OutOfRangeError(absl::StrCat(
-      checks_.Who(frame), holds_step() ? "it commits a step whose variables have not been measured"
-                                       : "it sends a norm, but not all gradients of its step have arrived"));
+      checks_.Who(frame), holds_step()
+                              ? "the worker commits a step whose variables have not been measured"
+                              : "the worker sends a norm, but not all gradients of its step have arrived"));
 }
 
 // -------------------------------------------------------------------------------------- the held step

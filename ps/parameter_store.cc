@@ -219,8 +219,8 @@ absl::Status ParameterStore::ForEachShard(ShardState::ShardFunction function) {
 absl::Status ParameterStore::SetVersion(int64_t version) {
   for (const PushInbox& inbox : inboxes_) {
     if (!inbox.has_push()) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat(checks_.Who(inbox.push), "its push is incomplete: versions are set at barriers only"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        checks_.Who(inbox.push), "the worker's push is incomplete: versions are set at barriers only"));
   }
   version_ = version;
   state_.ForgetUndo();
@@ -232,7 +232,7 @@ absl::Status ParameterStore::StepBack(int64_t version, uint32_t generation) {
   if (generation <= checks_.generation()) {
     return absl::InvalidArgumentError(
         absl::StrCat("server ", config_.server, " is told to step back under generation ", generation,
-                     ", which must be later than its generation ", checks_.generation()));
+                     ", but its generation is ", checks_.generation(), "; the new generation must be later"));
   }
   // Whether the last update, which is complete, is to be taken back.
   const bool whole = version == version_ - 1 && state_.undo_number() == version_;

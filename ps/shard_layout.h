@@ -44,7 +44,7 @@ class ShardLayout {
   int64_t ElementsIn(Range local) const;
 
   // Converts [begin, begin + count) of the arena to the server's memory. OutOfRange if the range is empty or
-  // not within one run; accepts any numbers.
+  // not within one run. `begin` and `count` may be any numbers.
   absl::StatusOr<Range> ToLocal(uint64_t begin, uint64_t count) const;
 
  private:

@@ -215,7 +215,8 @@ TEST_F(ClippedStoreTest, MalformedFramesAreRefused) {
               HasSubstr("an exchange of 1 sums of squares"));
   EXPECT_THAT(CommitFrame(with([](Frame& f) { f.dtype = FrameDType::kFloat32; }), 11), HasSubstr("float64"));
   EXPECT_THAT(CommitFrame(with([](Frame& f) { f.rank = 1; }), 11), HasSubstr("the job has 1 workers"));
-  EXPECT_THAT(CommitFrame(with([](Frame& f) { f.generation = 6; }), 11), HasSubstr("its generation is 6"));
+  EXPECT_THAT(CommitFrame(with([](Frame& f) { f.generation = 6; }), 11),
+              HasSubstr("the worker's generation is 6"));
   EXPECT_THAT(CommitFrame(with([](Frame& f) { f.incarnation = 0; }), 11), HasSubstr("has taken its place"));
   EXPECT_THAT(CommitFrame(with([](Frame& f) { f.step = 1; }), 11), HasSubstr("its last push is 1 of step 0"));
   EXPECT_THAT(CommitFrame(with([](Frame& f) { f.payload_checksum = 1; }), 11),

@@ -248,7 +248,8 @@ TEST_F(ParameterStoreTest, BulkSynchronousFenceWithinAStepIsRefused) {
 
 TEST_F(ParameterStoreTest, PushOfAnotherGenerationIsRefused) {
   MakeBulk(1);
-  EXPECT_THAT(Do({.generation = 6}), HasSubstr("its generation is 6, but the generation of the job is 7"));
+  EXPECT_THAT(Do({.generation = 6}),
+              HasSubstr("the worker's generation is 6, but the generation of the job is 7"));
 }
 
 // ----------------------------------------------------------------------------- invalid values and frames

@@ -170,7 +170,7 @@ TEST_F(StepBackTest, FramesOfTheEarlierGenerationAreRefused) {
   EXPECT_THAT(StepBack(0, 7), HasSubstr("its generation is 7"));
   EXPECT_EQ(StepBack(0), "OK");
   EXPECT_THAT(Do(PushOf(0, 0, {0, 19})),
-              HasSubstr("its generation is 7, but the generation of the job is 8"));
+              HasSubstr("the worker's generation is 7, but the generation of the job is 8"));
 }
 
 TEST_F(StepBackTest, StoreWithoutUndoRefusesToStepBack) {
