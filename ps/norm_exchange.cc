@@ -117,8 +117,8 @@ absl::Status NormExchange::CheckExchange(const Frame& frame, PayloadPieces paylo
   if (frame.dtype != FrameDType::kFloat64 || frame.range_begin != 0 || frame.range_count != values ||
       frame.payload_bytes != bytes || PayloadBytes(payload) != static_cast<int64_t>(bytes)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(checks_.Who(frame), "expected an exchange of ", values, " sums of squares in ", bytes,
-                     " bytes of float64, but the message has ", frame.range_count, " sums in ",
+        absl::StrCat(checks_.Who(frame), "expected an exchange of ", values, " sums of squares with ", bytes,
+                     " bytes of float64, but the message has ", frame.range_count, " sums with ",
                      PayloadBytes(payload), " bytes"));
   }
   TETHYS_RETURN_IF_ERROR(checks_.CheckIntact(frame, payload));

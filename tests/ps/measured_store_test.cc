@@ -127,7 +127,7 @@ TEST_F(MeasuredStoreTest, ImpossibleSumsOfSquaresAreRefused) {
   EXPECT_EQ(Measure({.worker = 0}), "w0 measured 0 8 0 3");
   EXPECT_THAT(Commit({.worker = 0}, {0, 8, 0, 2.9}), HasSubstr("a sum of squares of 2.9 over all servers"));
   EXPECT_THAT(Commit({.worker = 0}, {0, 8}), HasSubstr("expected an exchange of 4 sums of squares"));
-  EXPECT_THAT(Exchange(FrameKind::kCommit, {.worker = 0}, 1, {8}), HasSubstr("its message is one of 1"));
+  EXPECT_THAT(Exchange(FrameKind::kCommit, {.worker = 0}, 1, {8}), HasSubstr("the message has 1 sums"));
   EXPECT_THAT(Measure({.worker = 1}, {8}), HasSubstr("with 0 bytes"));
   EXPECT_EQ(Parameter(), 0);
   Commit({.worker = 0}, {0, 9, 0, 9});

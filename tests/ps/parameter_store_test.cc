@@ -316,7 +316,7 @@ TEST_F(ParameterStoreTest, MalformedFramesAreRefusedAndChangeNothing) {
               HasSubstr("global batch is 100"));
   EXPECT_THAT(Do(with([](Frame& f) { f.sequence = 0; }), payload), HasSubstr("expected push 1, got push 0"));
   EXPECT_THAT(Do(with([](Frame& f) { f.dtype = FrameDType::kNone; }), payload), HasSubstr("float32"));
-  EXPECT_THAT(Do(ToFrame({}), absl::string_view(payload).substr(1)), HasSubstr("its message has 75"));
+  EXPECT_THAT(Do(ToFrame({}), absl::string_view(payload).substr(1)), HasSubstr("the message has 75 bytes"));
   EXPECT_EQ(Do({.gradient = 1}), "w0 v1");
 }
 

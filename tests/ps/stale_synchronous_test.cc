@@ -273,7 +273,7 @@ TEST_F(StaleSynchronousTest, RepeatedFenceChangesNothingAndUnknownWorkerIsRefuse
   EXPECT_EQ(Do({.worker = 1, .incarnation = 2}), "w1 v1");
   EXPECT_EQ(Fence(1, 2, false), "wait");
   EXPECT_EQ(Do({.worker = 1, .incarnation = 2}), "w1 v1") << "still known as a repeat";
-  EXPECT_THAT(Fence(2, 2, false), HasSubstr("worker 2, but the number of workers is 2"));
+  EXPECT_THAT(Fence(2, 2, false), HasSubstr("worker 2, but the job has 2 workers"));
 }
 
 }  // namespace
