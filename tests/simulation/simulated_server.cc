@@ -11,7 +11,7 @@ namespace tethys::simulation {
 namespace {
 
 NoStream& HostStream() {
-  static NoStream stream;  // Has no state.
+  static NoStream stream;  // Shared by all servers, because it has no state.
   return stream;
 }
 
