@@ -59,7 +59,7 @@ inside() { chroot "$system" /usr/bin/env -i HOME=/root PATH=/usr/local/sbin:/usr
 
 make_system() {
   debootstrap --variant=minbase "$release" "$system" "$mirror"
-  # Proxies and access to the mirror are copied from this machine.
+  # Copies apt's proxies and credentials, and the settings of name resolution, from this machine.
   cp -rn /etc/apt/apt.conf.d /etc/apt/auth.conf.d "$system/etc/apt/" 2>/dev/null || true
   cp -L /etc/resolv.conf /etc/hosts "$system/etc/"
   mount -t proc proc "$system/proc"

@@ -33,7 +33,7 @@ cmake --build --preset fuzz --target "${targets[@]/%/_fuzz}"
 # 16 KiB long, beyond the 8 KiB that a request to the live view may have.
 limits=(-rss_limit_mb=256 -malloc_limit_mb=64 -timeout=25 -max_len=16384)
 export ASAN_OPTIONS=quarantine_size_mb=8:allocator_may_return_null=1
-# The folder for temporary files of targets, which stay behind if a target ends early.
+# The folder for the targets' temporary files. A target that ends early leaves its files there.
 TEST_TMPDIR=$(mktemp -d)/
 export TEST_TMPDIR
 trap 'rm -rf "$TEST_TMPDIR"' EXIT

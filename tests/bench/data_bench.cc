@@ -100,7 +100,7 @@ std::vector<uint32_t> OrderOf(int64_t samples) {
 
 constexpr int64_t kRecords = 50'000, kValues = 32 * 32 * 3;
 
-// Writes the file. Returns the number of bytes of a record, which is the same for all records.
+// Writes a TFRecord file with kRecords samples to `path`. Returns the size in bytes that all records have.
 int64_t WriteRecords(const std::string& path) {
   std::ofstream file(path, std::ios::binary);
   std::string image(kValues, '\0');

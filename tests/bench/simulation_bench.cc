@@ -1,6 +1,6 @@
-// Measures how long predictions take that need a simulation (deploy/predict/step_simulation.h). Prints
-// seconds and events for 1,000 asynchronous workers and 8 servers, each on a host of its own, and 100 steps a
-// worker, and then the same for 1,000 stale-synchronous workers. Limit: 10 s for each.
+// Measures how long a prediction by simulation takes (deploy/predict/step_simulation.h). Prints seconds and
+// events for 1,000 asynchronous workers and 8 servers, each on a host of its own, and 100 steps a worker, and
+// then the same for 1,000 stale-synchronous workers. Limit: 10 s for each.
 #include <chrono>
 #include <cstdio>
 

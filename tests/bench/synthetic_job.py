@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-# Models in the text of a job file.
+# Models, in the text format of job files.
 PERCEPTRON = """
   layer { flatten {} }
   layer { dense { units: 128 activation: RELU } }

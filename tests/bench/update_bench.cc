@@ -100,7 +100,7 @@ class Bench {
   }
 
  private:
-  // Fills with non-zero values, since zeros can be faster.
+  // Fills `buffer` with non-zero values, because operations on zeros can be faster.
   void Fill(Buffer& buffer) {
     std::vector<float> piece(std::min<int64_t>(count_, 1 << 20));
     for (size_t i = 0; i < piece.size(); ++i) piece[i] = static_cast<float>(i % 1009) * 1e-3f - 0.5f;

@@ -95,7 +95,7 @@ TEST(WrapTest, BreaksAtSpacesOnly) {
   EXPECT_EQ(Wrap("known to 5 % of", "", 10), "known to\n5 % of\n");
 }
 
-TEST(WrapTest, LeadStandsLeftOfTheWrappedText) {
+TEST(WrapTest, LeadingTextStandsLeftOfTheWrappedText) {
   EXPECT_EQ(WrapBeside("  note", "one two three", 8, 16), "  note  one two\n        three\n");
 }
 

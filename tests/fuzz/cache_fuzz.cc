@@ -36,7 +36,7 @@ void ReadIndex(const std::string& header, int64_t size) {
   Require(RecordIndexHeader(*content) == header.substr(0, kRecordIndexHeader), "the header has one meaning");
 }
 
-// The header followed by its right checksum, which random bytes hardly ever have.
+// The header with its correct checksum appended. Random bytes hardly ever have a correct checksum.
 std::string WithChecksum(std::string header, int64_t size) {
   if (static_cast<int64_t>(header.size()) < size) return header;
   const int64_t at = size - static_cast<int64_t>(sizeof(uint32_t));

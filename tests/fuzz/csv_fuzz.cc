@@ -20,7 +20,7 @@ namespace {
 void ReadAll(const Dataset& data, const std::string& path, int64_t most_samples) {
   Require(data.size() >= 1 && data.size() <= most_samples, "no more samples than the file can hold");
   const bool floats = data.spec().type == ValueType::kFloat;
-  // Floats, so that the memory is aligned for either type.
+  // A vector of floats is aligned for values of either type.
   std::vector<float> values(data.sample_elements());
   for (int64_t i = 0; i < data.size(); ++i) {
     int32_t label = -1;
@@ -56,10 +56,11 @@ int64_t HeaderLines(const std::vector<std::string>& notes) {
   return 0;
 }
 
-// Whether a line without quotes has a decimal number, which no column's name is.
+// True if the line has no quotes and a field with a number that cannot be the index of a column. A line with
+// such a number is no header.
 bool HasNumber(absl::string_view line) {
   if (line.find_first_of("\"xX") != absl::string_view::npos)
-    return false;  // SimpleAtof accepts hexadecimal digits, which are refused here.
+    return false;  // SimpleAtof accepts hexadecimal numbers, which CSV files may not have.
   const std::vector<std::string> fields = absl::StrSplit(line, ',');
   return std::any_of(fields.begin(), fields.end(), [&](const std::string& field) {
     float value = 0;

@@ -54,7 +54,7 @@ void FuzzFrameLink(absl::string_view input) {
   FileDescriptor sender(ends[1]);
   SecureSocket socket(FileDescriptor(ends[0]), nullptr, SecureSocket::End::kCalled);
 
-  // Memory that ends where the parts end, so that a sanitizer finds writes beyond them.
+  // The memory ends where the parts end, so a sanitizer finds writes beyond the parts.
   std::vector<float> added(kAdded), replaced(kReplaced);
   const auto piece = [](std::vector<float>& values, bool add) {
     return Piece{reinterpret_cast<char*>(values.data()), static_cast<int64_t>(values.size() * sizeof(float)),

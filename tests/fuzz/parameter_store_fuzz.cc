@@ -168,8 +168,9 @@ std::string TakePayload(ByteReader& bytes, const Frame& frame) {
   return payload;
 }
 
-// Takes a request for the norm or, with a payload, a commit; with `measure` a request for the norms of
-// variables. The payload repeats one number. Numbers from 240 on are doubles bit by bit.
+// Takes a message about norms from `bytes`: a request for the norms of variables if `measure`, otherwise a
+// commit if there is a payload, otherwise a request for the norm of the gradients. The payload repeats one
+// double. A number below 240 is the double's value; any other number is the double's bits.
 absl::Status TakeExchange(ByteReader& bytes, bool measure, ParameterStore& store, Watch& watch) {
   Frame frame = TakeFrame(bytes);
   frame.dtype = FrameDType::kFloat64;

@@ -1,5 +1,5 @@
-// Input: a line for each --- of a Content-Range header, a Location header, an answer of WebHDFS in JSON, and
-// a list of S3's keys in XML, as servers of data send them.
+// Input, in four sections: a Content-Range header, a Location header, an answer of WebHDFS in JSON, and a
+// list of S3's keys in XML, all as servers of data send them.
 #include "absl/strings/match.h"
 #include "runtime/remote/http_words.h"
 #include "runtime/remote/s3_list.h"

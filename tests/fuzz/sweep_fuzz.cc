@@ -1,4 +1,4 @@
-// Input: --batches --- a question to a meter --- a meter's answer --- sweep.json.
+// Input: the value of --batches --- a question to a meter --- a meter's answer --- sweep.json.
 #include <algorithm>
 #include <string>
 #include <vector>

@@ -46,7 +46,7 @@ void FuzzManifest(absl::string_view input);      // A checkpoint's manifest, wit
 void FuzzCheckpoint(absl::string_view input);    // A manifest --- parameters --- slots.
 void FuzzJournal(absl::string_view input);       // RUN_DIR/journal.
 void FuzzRunDirectory(absl::string_view input);  // The files that reports are made from.
-// --batches --- a question to a meter --- a meter's answer --- sweep.json.
+// The value of --batches --- a question to a meter --- a meter's answer --- sweep.json.
 void FuzzSweep(absl::string_view input);
 void FuzzStudy(absl::string_view input);  // A study file --- steps.csv.
 

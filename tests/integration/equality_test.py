@@ -198,7 +198,7 @@ class EqualityTest(TethysTest):
 
     def test_other_optimizers_equal_local(self):
         cut = ["tuning.partitioner.fixed.shards=7"]
-        # Large epsilons, because otherwise gradients that are 0 except for rounding would become steps of
+        # The epsilons are large. With small epsilons, gradients that are 0 except for rounding would become steps of
         # full length.
         for optimizer, rate, strategies in (
                 ("adam { epsilon: 0.001 }", "0.005", (mirrored(3), servers(2))),

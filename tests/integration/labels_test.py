@@ -20,8 +20,8 @@ PIXELS = SIDE * SIDE
 IGNORED = 255
 FILES = dict(re.findall(r'(train_images|train_labels|test_images|test_labels): "(.*)"', JOB))
 STEPS = ["max_steps=10", "data.limit_samples=1000"]
-# Neither relu nor max pooling, so that strategies do not diverge by rounding. The gradients of biases are sums over
-# all pixels that almost cancel.
+# This model has neither relu nor max pooling, with which strategies diverge by rounding. It has no biases either,
+# because the gradient of a bias is a sum over all pixels whose terms almost cancel.
 MAPS = """
   layer { name: "a" convolution { filters: 6 kernel_size: 5 padding: SAME bias: false activation: TANH } }
   layer { name: "b" convolution { filters: 6 kernel_size: 3 padding: SAME bias: false activation: TANH } }
@@ -236,7 +236,7 @@ class LabelsTest(TethysTest):
                 loss -= math.log(own[int(row["label"])])
             test = run.summary()["test"]
             self.assertAlmostEqual(test["top5_accuracy"], among / len(rows), places=12)
-            # An evaluation compares outputs with the labels in the file.
+            # An evaluation computes the loss from the labels in the file, without smoothing.
             self.assertAlmostEqual(test["loss"], loss / len(rows), delta=1e-5)
 
     # ---- mistakes

@@ -83,7 +83,7 @@ def first_samples(folder):
 
 DATA = tempfile.TemporaryDirectory(prefix="tethys-data-")
 JOB = first_samples(DATA.name)
-# JOB with moving statistics, which a job must keep through every loss.
+# JOB with moving statistics, which must survive every loss of a process.
 NORMALISED_JOB = JOB.replace("activation: RELU } }", "} } layer { batch_normalisation { activation: RELU } }")
 
 STRATEGIES = {

@@ -26,9 +26,9 @@ constexpr int kHostWarp = 32;
 
 // Runs `kernel` for each thread of each block.
 void RunOnHost(dim3 blocks, dim3 threads, absl::FunctionRef<void()> kernel);
-// Waits for all threads of the block that have not returned.
+// A barrier among all threads of the block that have not returned.
 void MeetBlock();
-// Waits for all threads of the warp that have not returned.
+// A barrier among all threads of the warp that have not returned.
 void MeetWarp();
 
 template <typename... Parameters, typename... Arguments>

@@ -86,7 +86,7 @@ class TorchLoader:
         from torchvision import datasets, transforms  # pylint: disable=import-outside-toplevel
         torch.set_num_threads(1)
         self.name = f"PyTorch {torch.__version__}'s DataLoader"
-        # Bytes, like the batches of Tethys: no conversion to floats.
+        # PILToTensor keeps pixels as bytes and does not convert them to floats. Batches of Tethys hold bytes, too.
         data = datasets.ImageFolder(folder, transforms.PILToTensor())
         self.loader = DataLoader(data, batch_size=BATCH, shuffle=True, num_workers=THREADS, persistent_workers=True,
                                  prefetch_factor=2)

@@ -27,7 +27,7 @@ import torch_step
 
 BLOCK = 25  # Steps between two readings of the clock, or fewer where --steps are fewer.
 BATCHES = 16  # Different batches in memory, or fewer where they are large: making them takes longer than the steps.
-MOST_BYTES = 1 << 24  # The limit on all batches together; two batches may be larger.
+MOST_BYTES = 1 << 24  # Limit on the values of all batches together, a byte each; at least two batches are made.
 # Contexts for forward and loss. Autocast must not cache casts, because a graph would not repeat a cached one.
 PRECISIONS = {"fp32": lambda device: contextlib.nullcontext(),
               "tf32": lambda device: contextlib.nullcontext(),
@@ -38,7 +38,7 @@ def mlp():
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
 
 
-# Network, channels, pixels of a side, classes.
+# For each name: the network, its input channels, the pixels of a side, and the number of classes.
 NETWORKS = {
     "mlp": (mlp, 1, 28, 10),
     **{name: (network, *shape) for name, (network, _, *shape) in torch_step.NETWORKS.items()},

@@ -97,7 +97,7 @@ def mobilenet():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 1000))
 
 
-# Network, rows, channels and pixels of a side, classes.
+# For each name: the network, the rows of a batch, the input channels, the pixels of a side, and the number of classes.
 NETWORKS = {
     "lenet": (lenet, 128, 1, 28, 10),
     "resnet20": (resnet20, 128, 3, 32, 10),

@@ -11,7 +11,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A candidate that takes `seconds`. `parts`: the shares of its step besides computing.
+// A candidate whose run takes `seconds`. `parts` names resources other than computing, each with the share of
+// a step that the resource takes.
 Candidate Of(int workers, double seconds, double cost,
              const std::vector<std::pair<std::string, double>>& parts = {}) {
   Candidate candidate{.shape = {StrategyFamily::kMirrored, workers, 0}, .prediction = {}};

@@ -44,7 +44,7 @@ TEST(ChanceRemarkTest, FewUpdatesLeadToAdviceToTrainLonger) {
   EXPECT_THAT(
       ChanceRemark(RunOf(0.1, 0.1, 2.29, 17, 1), 10),
       AllOf(HasSubstr("train longer: the run made only 17 updates."), Not(HasSubstr("learning_rate"))));
-  // The loss of the first epoch is high, as at the beginning of training.
+  // After one epoch the loss is high in any case, because its mean includes the beginning of training.
   EXPECT_THAT(ChanceRemark(RunOf(0.1, 0.1, 30, 400, 1), 10), Not(HasSubstr("learning_rate")));
 }
 

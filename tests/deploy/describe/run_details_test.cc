@@ -116,13 +116,13 @@ TEST_F(RunDetailsTest, EveryEarlierAttemptShowsHowItEnded) {
     event.mutable_finished()->set_go_on(go_on);
     add(event);
   };
-  listen();  // The chief reports a loss, then the launcher its cause.
+  listen();  // In this attempt the chief reports a loss, and then the launcher reports the cause of the loss.
   train_to(7);
   finish("lost worker 1 on vm", "");
   finish("worker 1 on vm was killed by signal 9 (Killed) at step 7\n  the chief reports: ...", "go on");
-  finish("chief on vm: no program tethys", "go on");  // Its chief did not start.
+  finish("chief on vm: no program tethys", "go on");  // The chief of this attempt did not start.
   listen();
-  train_to(1234);  // Its launcher was killed.
+  train_to(1234);  // The launcher of this attempt was killed, so no end is reported.
   listen();
   finish("", "");
   listen();
@@ -155,7 +155,7 @@ TEST_F(RunDetailsTest, OnlyTheLastEarlierAttemptsHaveLines) {
                     HasSubstr("earlier     reason 10\n"), Not(HasSubstr("reason 11"))));
 }
 
-TEST_F(RunDetailsTest, TornSummaryIsNamed) {
+TEST_F(RunDetailsTest, TruncatedSummaryIsNamed) {
   directory_.Write("set/run/summary.json", "{\"status\": \"succ");
   EXPECT_THAT(Text(), AllOf(HasSubstr("state       damaged\n"), HasSubstr("summary.json")));
 }

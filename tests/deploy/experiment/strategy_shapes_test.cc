@@ -30,7 +30,7 @@ TEST(ShapesOfTest, AllStrategiesLeaveOutCombinationsWithoutMeaning) {
                                             "ps_async with 1 worker: that is ps_sync"));
 }
 
-TEST(ShapesOfTest, OverridesChooseStrategyConsistencyAndNumbers) {
+TEST(ShapesOfTest, OverridesSetStrategyConsistencyAndProcessCounts) {
   const auto shapes = ShapesOf("mirrored,ps_stale_2", "4", "2");
   ASSERT_TRUE(shapes.ok());
   ASSERT_EQ(shapes->shapes.size(), 2u);
@@ -41,7 +41,7 @@ TEST(ShapesOfTest, OverridesChooseStrategyConsistencyAndNumbers) {
                           "strategy.parameter_server.stale_synchronous.bound=2"));
 }
 
-TEST(ShapesOfTest, WithoutFlagsTheJobsNumbersAreKept) {
+TEST(ShapesOfTest, WithoutFlagsTheJobsProcessCountsAreKept) {
   const auto shapes = ShapesOf("ps_async", "", "");
   ASSERT_TRUE(shapes.ok());
   EXPECT_THAT(Names(*shapes), ElementsAre("ps_async"));

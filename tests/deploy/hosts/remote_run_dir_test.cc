@@ -167,7 +167,7 @@ class InterruptedFetchTest : public RemoteRunDirTest {
     ASSERT_TRUE(SendRunDir(there_, here_).ok());
     Write(Chief(), "journal", "new");
   }
-  // Makes the first `times` commands for the machine send an interrupt to this process and then hang.
+  // Makes the first `times` commands for the remote machine send an interrupt to this process and then hang.
   void InterruptCommands(int times) {
     const std::string mark = "\"" + root_ + "/interrupt-$i\"";
     there_.ssh = {

@@ -49,7 +49,7 @@ class RemoteLauncherTest : public LauncherTest {
     std::ifstream(absl::StrCat("/proc/", shell, "/task/", shell, "/children")) >> agent;
     return agent;
   }
-  // Waits for the processes left by broken connections, which end by themselves.
+  // Waits until the processes that broken connections left behind have ended by themselves.
   static void WaitForAdopted() {
     while (waitpid(-1, nullptr, 0) > 0) {
     }

@@ -31,7 +31,7 @@ class RunListTest : public ::testing::Test {
     EXPECT_TRUE(CreateDirectories(folder_.path() + "/" + run).ok());
     EXPECT_TRUE(WriteFileAtomically(folder_.path() + "/" + run + "/" + file, text).ok());
   }
-  // Makes a run that ended with this status; without a status, a job that was never run.
+  // Makes a run that ended with `status`. If `status` is empty, makes a job that was never run.
   void Run(const std::string& name, const std::string& status = "") {
     Write(name, "job.textproto", kJob);
     if (status.empty()) return;

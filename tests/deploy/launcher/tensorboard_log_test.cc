@@ -153,7 +153,7 @@ TEST_F(TensorboardLogTest, TestResultIsWrittenAtEnd) {
   EXPECT_THAT(Written(), ElementsAre("21 loss/test 0.5", "21 accuracy/test 0.75"));
 }
 
-TEST_F(TensorboardLogTest, ResumedRunVoidsLaterStepsOnceItTrains) {
+TEST_F(TensorboardLogTest, ResumedRunDiscardsLaterStepsOnceItTrains) {
   TensorboardOptions options = Options();
   options.resumed = true;
   TensorboardLog log(options, recorder_);
@@ -162,7 +162,7 @@ TEST_F(TensorboardLogTest, ResumedRunVoidsLaterStepsOnceItTrains) {
   EXPECT_THAT(Written(), ElementsAre("8 start"));
 }
 
-TEST_F(TensorboardLogTest, FirstAttemptVoidsNothing) {
+TEST_F(TensorboardLogTest, FirstAttemptDiscardsNothing) {
   TensorboardLog log(Options(), recorder_);
   log.OnEvent(Started(0));
   EXPECT_THAT(Written(), IsEmpty());

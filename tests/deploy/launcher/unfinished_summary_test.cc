@@ -114,7 +114,8 @@ TEST(RunEndingTest, StartAfterAFaultOfTheJobNamesTheUsersJobFile) {
   summary.set_status("failed");
   summary.set_go_on(go_on);
   EXPECT_EQ(EndingOf(directory.path(), summary).go_on, go_on) << "later commands name it, too";
-  // After a kill nothing has to be changed, and the user's file may have been changed since.
+  // After a kill the user need not change the job. The command names the copy of the job in the run
+  // directory, because the user's own file may have changed since the start.
   EXPECT_THAT(GoOnText(directory.path(), /*scheduled=*/false, absl::AbortedError("killed")),
               ::testing::EndsWith(": tethys train " + directory.path() + "/job.textproto"));
 }

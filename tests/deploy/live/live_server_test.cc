@@ -64,7 +64,8 @@ class LiveServerTest : public ::testing::Test {
     char bytes[9] = {};
     return recv(caller.get(), bytes, 8, MSG_PEEK) == 8 && absl::StartsWith(bytes, "HTTP/1.1");
   }
-  // Callers [begin, end) ask one after another, so the server polls its descriptors at least that often.
+  // Callers [begin, end) send requests one after another, so the server polls its descriptors at least once
+  // for each of these callers.
   void Turns(int begin, int end) const {
     for (int i = begin; i < end; ++i) {
       Ask(callers_[i]);

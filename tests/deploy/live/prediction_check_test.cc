@@ -108,7 +108,7 @@ TEST_F(PredictionCheckTest, NoReasonIsNamedIfThePartsDoNotExplainTheStep) {
             "50 % slower than predicted: 5,000 samples/s, predicted 10,000 (9,000 to 11,000)");
 }
 
-TEST_F(PredictionCheckTest, AsynchronousSlowWorkerExplainsOnlyItsOwnLoss) {
+TEST_F(PredictionCheckTest, AsynchronousSlowWorkerExplainsOnlyTheRateThatItLoses) {
   expectation_.set_lock_step(false);
   AddWorker("ok", 1);
   AddWorker("slow", 2);

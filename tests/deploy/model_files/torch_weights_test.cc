@@ -64,7 +64,8 @@ TEST(TorchWeights, FiltersAreTransposed) {
   EXPECT_EQ(back, ours);
 }
 
-// PyTorch flattens images [c, h, w]; in this test a dropout and a second flatten come before the weights.
+// PyTorch flattens images in the order [c, h, w]. In this test a dropout and a second flatten come between
+// the images and the weights.
 TEST(TorchWeights, WeightsAfterAFlattenAreInPyTorchsOrder) {
   const auto tensors =
       TensorsOf(Parse("layer { name: 'a' convolution { filters: 4 kernel_size: 2 } } layer { flatten {} } "

@@ -67,7 +67,7 @@ TEST(FindTurnsTest, ErrorOfTheModelIsReturned) {
       FindTurns({.now = 2, .least = 1, .most = 4}, StrategyFamily::kMirrored, fails).status()));
 }
 
-TEST(TurnsTextTest, RoundsAwayFromThePresentValue) {
+TEST(TurnsTextTest, ValuesAreRoundedAwayFromThePresentValue) {
   const auto mbit = [](double value) { return LinkRateText(value * 1e6 / 8); };
   PropertyTurns turns{.range = {.now = 940, .least = 1, .most = 100000},
                       .below = Turn{311, Named("local")},
@@ -88,7 +88,7 @@ TEST(TurnsTextTest, RoundsAwayFromThePresentValue) {
   EXPECT_EQ(TurnsText(turns, mbit), "nothing from 1 Mbit/s to 100 Gbit/s changes the strategy.");
 }
 
-TEST(TurnsTextTest, WholeNumbersStayAsTheyAre) {
+TEST(TurnsTextTest, WholeNumbersAreNotRounded) {
   const PropertyTurns turns{.range = {.now = 90, .least = 1, .most = 360, .whole = true},
                             .below = {},
                             .above = Turn{123, Named("ps_sync", 3, 1)}};

@@ -48,7 +48,7 @@ TEST_F(CalibrationFileTest, OtherBuildModelOrTlsIsRefused) {
   EXPECT_THAT(std::string(CheckCalibration(SmallHosts(), other, "F").message()), HasSubstr("without TLS"));
 }
 
-TEST_F(CalibrationFileTest, TornFileIsRefused) {
+TEST_F(CalibrationFileTest, TruncatedOrEmptyCalibrationIsRefused) {
   ASSERT_TRUE(WriteCalibration(path_, SmallHosts()).ok());
   const std::string text = *ReadFile(path_);
   ASSERT_TRUE(WriteFileAtomically(path_, text.substr(0, text.size() / 2)).ok());

@@ -1,7 +1,7 @@
-// Replays recorded calibrations and runs (tests/bench/prediction_corpus.py) and judges the predictions: a
-// worse model fails on any machine. Costs are fitted again, to the anchors of each calibration; errors are of
-// runs in other shapes or with another batch. A scenario is one place (links, machines, model) and one global
-// batch.
+// Replays recorded calibrations and runs (tests/bench/prediction_corpus.py) and judges the predictions. A
+// model that predicts worse fails this test on any machine. Costs are fitted again to the anchors of each
+// calibration. Errors are measured on the other runs: runs in other shapes or with another batch. A scenario
+// is one place (links, machines, model) and one global batch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,9 +46,8 @@ bool Seen(const std::string& place) {
       place);
 }
 
-// True for places that were recorded after the last change of the predictions and their intervals. The
-// intervals had been found too narrow at the other held-out places, and had then been widened for other
-// batches.
+// True for places that were recorded after the last change of the predictions and their intervals. These
+// places had no influence on the width of the intervals; other held-out places had.
 bool RecordedLast(const std::string& place) {
   return std::set<std::string>{"lenet-1gbit-9",   "mlp-200mbit-8",  "deep-500mbit-9", "wide-1gbit-7",
                                "mlp-50mbit-4",    "wide-100mbit-9", "mlp-1gbit-8",    "mlp-500mbit-4",
@@ -229,7 +228,7 @@ double ByRate(const Measured& run) { return run.rate; }
 // How often the chosen shapes were right, and how much rate they lost.
 struct Choices {
   int right = 0, all = 0;
-  double regret = 0;  // The sum over choices of the share of the best shape's rate that was lost.
+  double regret = 0;  // The sum, over choices, of 1 - (rate of the choice / best rate).
   // Returns whether the choice is as good as the best run, within kSame or the noise of the two runs.
   bool Add(const Measured& chosen, const Measured& best) {
     const double lost = 1 - chosen.rate / best.rate;

@@ -20,7 +20,7 @@ proto::Prediction PredictionOf(const Shape784& shape, const proto::Calibration& 
   return *prediction;
 }
 
-TEST(NormTest, LiesBetweenLargestAndSum) {
+TEST(NormTest, LiesBetweenTheLargestTimeAndTheSumOfTimes) {
   const std::vector<ResourceTime> times = {{"a", 3}, {"b", 4}};
   EXPECT_DOUBLE_EQ(Norm(times, 1), 7);
   EXPECT_DOUBLE_EQ(Norm(times, 2), 5);
@@ -28,7 +28,7 @@ TEST(NormTest, LiesBetweenLargestAndSum) {
   EXPECT_EQ(Norm({}, 2), 0);
 }
 
-TEST(CapacityTest, IsInterpolatedAndConstantBeyondTheEnd) {
+TEST(CapacityTest, IsInterpolatedAndConstantBeyondTheMeasuredRanks) {
   proto::ComputerCalibration computer;
   computer.set_cores(4);
   EXPECT_EQ(CapacityOf(computer, 3), 3);
@@ -69,7 +69,7 @@ TEST(IntervalTest, WidensAwayFromTheCalibratedBatch) {
   EXPECT_NEAR(half(plan.global_batch() * 4), 0.2, 1e-9);
 }
 
-TEST(ConformalTest, HalfWidthIsTheErrorAtTheWantedCoverage) {
+TEST(ConformalTest, HalfWidthIsTheErrorQuantileAtTheWantedCoverage) {
   EXPECT_LT(ConformalHalfWidth({0.1, 0.2}), 0);
   EXPECT_EQ(ConformalHalfWidth({9, 1, 2, 3, 4, 5, 6, 7, 8}), 9);
   std::vector<double> errors;
@@ -137,7 +137,8 @@ TEST(StepModelTest, SlowLinkOfAWorkerDelaysNoOtherAsynchronousWorker) {
   EXPECT_LT(prediction.step().value(), 407080 / 125e6 * 2);
 }
 
-// Hosts as in SmallHosts, but `host` computes a fifth as fast, because of a quota or of its processor.
+// Hosts as in SmallHosts, but `host` computes a fifth as fast: because of a CPU quota if `quota`, otherwise
+// because its processor is slow.
 proto::Calibration OneSlowHost(const std::string& host, bool quota) {
   proto::Calibration calibration = SmallHosts();
   proto::ComputerCalibration slow = calibration.computer(0);
@@ -161,7 +162,7 @@ TEST(StepModelTest, SlowHostDelaysTheProcessesThatItRuns) {
   const double server = PredictionOf(shape, OneSlowHost("host2", false)).step().value();
   EXPECT_GT(worker, equal + 4 * (1e-3 + 64 * 2e-5) * 0.9) << "it computes five times as long";
   EXPECT_GT(server, equal) << "it takes five times the CPU time for its messages";
-  // The server's host gathers quota while workers compute.
+  // While workers compute, the server uses no CPU time, so the server's host has quota left for the messages.
   EXPECT_LT(PredictionOf(shape, OneSlowHost("host2", true)).step().value(), server);
 }
 

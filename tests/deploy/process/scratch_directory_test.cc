@@ -20,7 +20,7 @@ class ScratchDirectoryTest : public ::testing::Test {
  protected:
   ~ScratchDirectoryTest() override { unsetenv("TMPDIR"); }
 
-  // Makes a folder like those that a killed command leaves; its last change was `age` seconds ago.
+  // Makes a folder such as a killed command leaves. Its last change was `age` seconds ago.
   std::string Leave(const std::string& name, time_t age) const {
     const std::string path = parent_.Path(name);
     TETHYS_CHECK(CreateDirectories(path).ok());

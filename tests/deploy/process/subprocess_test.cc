@@ -91,7 +91,7 @@ TEST_F(SubprocessTest, KillByAnotherProcessIsExplainedAndKillByThisObjectIsNot) 
   EXPECT_EQ(Wait(ended).reason, "");
 }
 
-TEST(KillReasonTest, NamesTheEvidenceOfTheKernel) {
+TEST(KillReasonTest, SaysWhetherAndWhereMemoryRanOut) {
   EXPECT_THAT(KillReason({.group = 1, .machine = 4}, {.group = 2, .machine = 5}, 300 << 20),
               ::testing::HasSubstr("memory ran out in the control group, whose limit is 300 MiB"));
   EXPECT_THAT(KillReason({.group = 1, .machine = 4}, {.group = 1, .machine = 5}, -1),

@@ -171,7 +171,7 @@ TEST_F(HeadlineTest, MostAccurateIsNamedIfTheRivalSurpassesTheChoice) {
 }
 
 TEST_F(HeadlineTest, SlowerMeanWithinNoiseIsNotCalledSlower) {
-  // Times as on a machine where other programs run now and then.
+  // The times vary as on a machine where other programs run now and then.
   Add("local", 1, OfRuns({0.9, 4.5, 0.8}), OfRuns({0.83, 0.84, 0.82}, proto::ReportValue::SHARE));
   Add("mirrored", 2, OfRuns({0.3, 0.5, 1.0}), OfRuns({0.63, 0.64, 0.62}, proto::ReportValue::SHARE));
   EXPECT_EQ(Text(),

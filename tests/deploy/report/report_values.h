@@ -1,4 +1,4 @@
-// Values of reports, for tests of the sentences about them.
+// Makes values of reports, for tests of the sentences that report these values.
 #ifndef TETHYS_TESTS_DEPLOY_REPORT_REPORT_VALUES_H_
 #define TETHYS_TESTS_DEPLOY_REPORT_REPORT_VALUES_H_
 

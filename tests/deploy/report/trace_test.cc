@@ -143,9 +143,9 @@ TEST(ChromeTraceTest, RoundedTimesMakeNoSlicesOverlap) {
 
 TEST(ChromeTraceTest, NoStepsMakeAnEmptyTrace) { EXPECT_TRUE(Events(ChromeTrace({}, {})).empty()); }
 
-// Two epochs of 20 samples on two workers and a server. The first epoch is cut by a checkpoint after 10
-// samples. A step takes 10 us: 1 of data, 2 of forward, 3 of backward, 4 of exchange; its first gradients are
-// ready after 4 us.
+// Two epochs of 20 samples on two workers and a server. A checkpoint after 10 samples interrupts the first
+// epoch. A step takes 10 us: 1 us of data, 2 us of forward, 3 us of backward and 4 us of exchange. Its first
+// gradients are ready after 4 us.
 class CourseTraceTest : public ::testing::Test {
  protected:
   void AddStep(int rank, int epoch, int sample_begin, int begin_us) {

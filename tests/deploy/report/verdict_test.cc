@@ -40,7 +40,7 @@ class VerdictTest : public ::testing::Test {
 TEST(ReportValueTest, IntervalOfAQuotientIsByLogarithms) {
   const Contrast ratio = RatioOf(Value(4, 20, 2), Value(4, 10, 0));
   EXPECT_DOUBLE_EQ(ratio.value, 2);
-  const double half = 3.182 * 0.05;  // 3.182 is the quantile of t; it multiplies 2 / sqrt(4) / 20.
+  const double half = 3.182 * 0.05;  // 3.182 is the quantile of t, 2 / sqrt(4) / 20 the relative error.
   EXPECT_NEAR(ratio.interval->low, 2 * std::exp(-half), 1e-12);
   EXPECT_NEAR(ratio.interval->high, 2 * std::exp(half), 1e-12);
   EXPECT_GT(RatioOf(Value(3, 10, 9), Value(3, 11, 9)).interval->low, 0) << "however wide it is";

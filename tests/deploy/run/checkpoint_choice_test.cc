@@ -14,7 +14,7 @@ using ::testing::Not;
 
 class CheckpointChoiceTest : public ::testing::Test {
  protected:
-  // Makes a directory that has a manifest, so that it counts as a checkpoint, but as a damaged one.
+  // Makes a directory with an empty manifest, which counts as a damaged checkpoint.
   void Save(const std::string& path) {
     ASSERT_TRUE(CreateDirectories(directory_.Path(path)).ok());
     ASSERT_TRUE(WriteFileAtomically(directory_.Path(path) + "/manifest.textproto", "").ok());

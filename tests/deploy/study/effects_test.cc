@@ -115,8 +115,8 @@ TEST(FitEffectsTest, NoiseAloneIsSeldomCalledAnEffect) {
     ASSERT_TRUE(terms.ok());
     for (const TermEffects& term : *terms) called += *term.p < 0.05;
   }
-  // Holm's correction keeps the chance of any false call in a study at 5 %: of 40 studies, 2 may have one on
-  // average.
+  // Holm's correction keeps the probability of any false positive in a study at 5 %. On average, 2 of 40
+  // studies have a false positive.
   EXPECT_LE(called, 6);
 }
 

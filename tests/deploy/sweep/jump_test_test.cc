@@ -53,7 +53,7 @@ TEST(SegmentFitTest, TwoCutsAreTheBestOfAllPairs) {
   }
 }
 
-TEST(PooledErrorTest, IsNotRaisedByLinesOrOneJump) {
+TEST(PooledErrorTest, IsNotRaisedByAStraightLineOrOneJump) {
   std::vector<double> batch, line, jump, fluctuating;
   std::mt19937_64 random(1);
   std::normal_distribution<double> normal;
@@ -147,7 +147,7 @@ TEST(FindJumpsTest, FluctuatingCurvesHaveFewJumps) {
   EXPECT_LE(found, 2);
 }
 
-TEST(FindJumpsTest, MissingVisitsAreNotTakenAsTimes) {
+TEST(FindJumpsTest, MissingVisitsAreNotTakenForTimesOfZero) {
   std::mt19937_64 random(4);
   RoundTimes rounds = PlantedSweep(VggTime, 15, random);
   for (size_t round = 0; round < 15; ++round) {

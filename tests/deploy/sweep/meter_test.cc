@@ -109,7 +109,7 @@ TEST(MeterWordsTest, MeaninglessQuestionsAreRefused) {
   }
 }
 
-TEST(MeterWordsTest, PlanIsRebuiltFromItsShortLines) {
+TEST(MeterWordsTest, PlanIsReassembledFromLinesOfBoundedLength) {
   std::string plan(10'000, '\0');
   for (size_t i = 0; i < plan.size(); ++i) plan[i] = static_cast<char>(i * 7);
   std::string again;

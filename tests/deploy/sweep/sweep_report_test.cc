@@ -50,7 +50,7 @@ std::string Sentences(const proto::SweepCurve& curve) {
   return text;
 }
 
-TEST(AnswerTest, SaysBestBatchLineJumpsVerdictAndLargestBatch) {
+TEST(AnswerTest, SentencesNameBestBatchLineJumpsVerdictAndLargestBatch) {
   const proto::SweepAnswer answer = AnswerOf(Example().curve(0));
   EXPECT_EQ(answer.heading(), "slave|1 (kind small), cpu");
   ASSERT_THAT(answer.sentence(), SizeIs(6));
@@ -149,7 +149,7 @@ TEST(SweepFilesTest, WrittenSweepIsReadBackAndEscapedInPages) {
   }
 }
 
-TEST(SweepFilesTest, TornOrSenselessFileIsNamed) {
+TEST(SweepFilesTest, TruncatedOrMeaninglessFileIsNamed) {
   const testing::TempDirectory directory;
   EXPECT_TRUE(absl::IsNotFound(ReadSweep(directory.path()).status()));
   ASSERT_TRUE(WriteSweep(Example(), directory.path()).ok());

@@ -12,7 +12,7 @@ namespace {
 
 const absl::Status kFirst = absl::AbortedError("first");
 
-TEST(Interruption, Raised_ChecksReturnTheFirstStatus) {
+TEST(Interruption, EveryCheckAfterRaise_ReturnsTheFirstStatus) {
   Interruption interruption;
   EXPECT_TRUE(interruption.Check().ok());
   interruption.Raise(kFirst);
@@ -35,7 +35,7 @@ TEST(Interruption, WatchesAreCalledOnceWithTheStatus) {
   EXPECT_EQ(after, std::vector<absl::Status>{kFirst});
 }
 
-TEST(Interruption, WatchOfNothingIsNeverCalled) {
+TEST(Interruption, WatchWithoutAnInterruptionIsNeverCalled) {
   const Interruption::Watch watch(nullptr, [](const absl::Status&) { ADD_FAILURE(); });
 }
 

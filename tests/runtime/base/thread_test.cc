@@ -72,7 +72,7 @@ TEST(CheckThreadsTest, FailsIfOneThreadCannotBeStarted) {
   EXPECT_TRUE(absl::IsResourceExhausted(CheckThreads(5)));
 }
 
-TEST(RunBesideTest, RunsTheWorkWithAndWithoutAThread) {
+TEST(RunBesideTest, RunsTheWorkEvenIfNoThreadCanBeStarted) {
   int done = 0;
   RunBeside(
       kMillisecond, [&] { ++done; }, [] {});

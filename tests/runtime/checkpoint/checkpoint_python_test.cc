@@ -11,7 +11,7 @@ class IndependentReaderTest : public CheckpointTest {
   void SetUp() override {
     if (std::system("python3 -c '' 2>/dev/null") != 0) GTEST_SKIP() << "python3 was not found";
   }
-  // The exit status of tests/integration/read_safetensors.py for `path`; -1 if a signal ended it.
+  // The exit status of tests/integration/read_safetensors.py for `path`; -1 if a signal ended the script.
   static int Read(const std::string& path) {
     const int status = std::system(absl::StrCat("python3 ", TETHYS_READ_SAFETENSORS, " ", path).c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;

@@ -88,7 +88,7 @@ struct ActionWriter {
   }
 };
 
-// Every field of every action, but for the measurements that a chief's state leaves out.
+// Every field of every action, except the measurements that are not part of a chief's state.
 inline std::string FullText(const Actions& actions) {
   std::string text;
   for (const Action& action : actions) absl::StrAppend(&text, absl::visit(ActionWriter(), action), "\n");

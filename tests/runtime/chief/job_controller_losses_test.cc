@@ -291,7 +291,7 @@ TEST_F(LossesTest, ReplacementStartsAtFirstRoundNotYetDealt) {
   EXPECT_EQ(NewestLease(1).range(0).clock(), 7);
 }
 
-TEST_F(LossesTest, ReplacementJoinsBeforeLossIsNoticed_IsSetUpOnceFenced) {
+TEST_F(LossesTest, ReplacementJoinedBeforeLossIsNoticed_IsSetUpOnceFenced) {
   Begin(kAsynchronous);
   JoinAgain();
   EXPECT_THAT(Log(), ElementsAre("p0 fence"));
@@ -510,7 +510,7 @@ TEST_F(LossesTest, ReplacementOfLastWorkerIsAwaitedUntilTimeout) {
   EXPECT_THAT(Log(), ElementsAre("p0 stop"));
 }
 
-TEST_F(LossesTest, LossOfLastWorkerAwaitsReplacementOfAnother) {
+TEST_F(LossesTest, LossOfLastWorker_WaitsForReplacementOfAnotherLostWorker) {
   Begin(absl::StrCat(kAsynchronous, "max_restarts: 1"));
   Vanish(Worker(1));
   Vanish(Worker(0));
@@ -524,7 +524,7 @@ TEST_F(LossesTest, LossOfLastWorkerAwaitsReplacementOfAnother) {
   EXPECT_THAT(Log(), ElementsAre("w1 setup", "w1 form", "p0 fence", "w1 run", "w1 lease"));
 }
 
-TEST_F(LossesTest, NewProcessOfLastWorkerKeepsJobWithoutRestarts) {
+TEST_F(LossesTest, NewProcessOfLastWorker_ContinuesAJobWithoutRestarts) {
   Begin(kAsynchronous);
   Vanish(Worker(0));
   JoinAgain();

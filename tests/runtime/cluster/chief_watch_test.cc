@@ -8,7 +8,7 @@ namespace {
 using Verdict = ChiefWatch::Verdict;
 
 // The chief counts as lost after 20 s of silence, and the task as stuck 5 s later. Look is called once a
-// second; between two calls at most 2 s count.
+// second. Of the time between two calls, at most 2 s count as silence.
 class ChiefWatchTest : public ::testing::Test {
  protected:
   Verdict After(Nanoseconds seconds, int64_t heard = 0, bool broken = false) {

@@ -63,7 +63,7 @@ TEST(SampleOrderTest, WithoutShardingEachWorkerHasAllSamplesOnce) {
   EXPECT_EQ(EpochLength(Plan("strategy { local { virtual_replicas: 3 } } data { sharding: OFF }")), 3000);
 }
 
-TEST(SampleOrderTest, AutoMeansFileIfThePlanHasTheSamplesOfFiles) {
+TEST(SampleOrderTest, AutoShardingIsByFileIfThePlanHasSamplesOfFiles) {
   proto::JobPlan plan = Plan("workers: 2 data { sharding: AUTO }");
   EXPECT_EQ(ShardingOf(plan), proto::Data::DATA);
   plan.add_file_samples(400);

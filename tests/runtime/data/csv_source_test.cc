@@ -1,4 +1,5 @@
-// Tests that lines of text are read as samples, and that errors about other files name the file and the line.
+// Tests that lines of text are read as samples, and that errors about invalid text name the file and the
+// line.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -201,7 +201,7 @@ TEST_F(ImageFolderTest, OnePictureInColourMakesAllInColour) {
   EXPECT_EQ(LoadDatasets(job).value().train->sample_shape(), (Shape{2, 3}));
 }
 
-// Cameras write smaller pictures and colour profiles before the picture.
+// Cameras store thumbnails and colour profiles in a JPEG file before the picture itself.
 TEST_F(ImageFolderTest, ColourBehindLongRemarksOfAJpegIsFound) {
   std::string jpeg = testing::Jpeg(std::vector<uint8_t>(2 * 3 * 3, 90), 2, 3, 3);
   jpeg.insert(2, "\xff\xe1\xff\xff" + std::string(65533, 'x'));
@@ -217,7 +217,7 @@ TEST_F(ImageFolderTest, ColourBehindLongRemarksOfAJpegIsFound) {
 TEST_F(ImageFolderTest, ColourPictureAmongGreyPicturesIsAnErrorWhenItIsRead) {
   WritePets();
   const Datasets data = LoadDatasets(JobOf()).value();
-  // The file has changed meanwhile, so it is treated like a file that was not looked at.
+  // The file has changed since its header was read, so it is treated like a file whose header was never read.
   Write("train/cat/1.png", Red());
   std::vector<uint8_t> values(6);
   std::vector<std::string> errors;

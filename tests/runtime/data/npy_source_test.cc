@@ -147,8 +147,8 @@ TEST_F(NpyTest, ArrayMissingInAnArchiveIsRefusedListingItsArrays) {
               HasSubstr("none.npz"));
 }
 
-// A change of bytes of an archive written by NumPy, at `offset` in its first directory entry or, if `entry`
-// is false, at `offset` in the file; and the error that it causes.
+// Bytes to change in an archive written by NumPy, and the error that the change causes. If `entry`, `offset`
+// counts from the first directory entry, otherwise from the beginning of the file.
 struct Damage {
   bool entry;
   size_t offset;

@@ -125,12 +125,12 @@ TEST(PictureTest, JpegWithDamagedBitsIsDecodedAndACutOneRefused) {
   const std::string file = testing::Jpeg(testing::Gradient(32, 32, 1), 32, 32, 1);
   const size_t scan = file.find("\xff\xda");
   ASSERT_NE(scan, std::string::npos);
-  // Half of the coded bits, then the end marker: decoders make up the rest.
+  // The file has half of the coded bits and then the end marker. Decoders make up the missing pixels.
   const std::string half = file.substr(0, scan + (file.size() - scan) / 2);
   Bytes values(32 * 32);
   EXPECT_TRUE(DecodePicture(Span(half + "\xff\xd9"), JpegName, {32, 32, 1}, false, values.data()).ok());
   EXPECT_THAT(ErrorOf(half, {32, 32, 1}), HasSubstr("it ends before its end marker"));
-  // Even superfluous bytes do not hide that the file is cut.
+  // Even with superfluous bytes in it, the file is reported as truncated.
   EXPECT_THAT(ErrorOf(file.substr(0, 20) + half.substr(20) + std::string(99, 'x'), {32, 32, 1}),
               HasSubstr("it ends before its end marker"));
 }

@@ -177,7 +177,8 @@ TEST_P(DiskCacheTest, DamagedSampleIsAnErrorAndTheFileIsMadeAnew) {
   }
 }
 
-// Reading a page that was cut off a mapped file is an error, and its signal does not end the process.
+// Reading a page beyond the new end of a truncated, mapped file raises a signal. The read must return an
+// error, and the signal must not end the process.
 TEST_P(DiskCacheTest, FileThatIsCutWhileItIsReadIsAnError) {
   for (const int64_t size : {int64_t{0}, kSampleCacheRecords, int64_t{20'000}}) {
     const auto cached = Open().value();

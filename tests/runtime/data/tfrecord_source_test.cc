@@ -117,7 +117,7 @@ TEST_F(TfrecordTest, SeveralFilesAreOnePartAndRecordsMayBeOfAnyLength) {
   proto::Job job;
   job.mutable_data()->set_classes(10);
   std::string content;
-  for (int i = 0; i < 5; ++i) {  // The records are longer than a block in which lengths are read.
+  for (int i = 0; i < 5; ++i) {  // Records are longer than the blocks in which their lengths are read.
     proto::Example example;
     TETHYS_CHECK(example.ParseFromString(Sample(std::string(4, static_cast<char>(i)), {i})));
     (*example.mutable_features()->mutable_feature())["text"].mutable_bytes_list()->add_value(
@@ -382,7 +382,7 @@ TEST_F(RecordIndexTest, WithoutACacheTheIndexIsHeldInMemory) {
   ExpectSamples(job);
 }
 
-TEST_F(RecordIndexTest, PlacesBeyondTheMemoryLimitAreReadFromTheIndex) {
+TEST_F(RecordIndexTest, RecordPositionsBeyondTheMemoryLimitAreReadFromTheIndex) {
   const proto::Job job = LargeJob();
   const auto open = [&](int64_t& room) {
     return RecordFile::Open(OpenFile(job.data().tfrecord().train(0)).value(), job.data().cache_dir(), room)

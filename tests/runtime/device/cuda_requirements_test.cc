@@ -1,4 +1,5 @@
-// Requirements of a CUDA device, checked against a fake CUDA runtime that describes the test's machine.
+// Tests the requirements of a CUDA device with a fake CUDA runtime, which reports the machine that the test
+// describes.
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>

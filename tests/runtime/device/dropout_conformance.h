@@ -11,7 +11,7 @@
 
 namespace tethys {
 
-// The result that the contract requires, from the host's random stream, one number at a time.
+// Computes the result that the contract requires, one number at a time, with the host's random stream.
 inline std::vector<float> Dropped(const Arithmetic& arithmetic, const DropoutShape& shape, uint64_t first_row,
                                   const std::vector<float>& in) {
   const RandomStream stream(shape.seed, RandomPurpose::kDropout, shape.layer);

@@ -70,7 +70,8 @@ inline void ImageConformance::CheckConvolution(const ConvolutionShape& shape) {
   EXPECT_LE(RelativeError(dx.Host(), expected_dx),
             arithmetic_.StoredProductTolerance(filter_count / (shape.in.channels / shape.groups)));
 
-  // The parts of Backward give the same bits, from the masked gradient that Backward left.
+  // Backward has left the masked gradient in `dy`. Run on this gradient, the parts of Backward must give the
+  // same bits as Backward.
   auto data = PoisonedActivations(x.size());
   auto filter_part = Poisoned(filter_count), bias_part = Poisoned(shape.out);
   ASSERT_TRUE(convolution->DataGradient(*stream_, filters_device.data(), dy.data(), data.data()).ok());

@@ -76,7 +76,7 @@ TEST(OverrideTest, FieldOfAnotherStrategyIsRefused) {
               HasSubstr("'model.layer[1]' is dense, which has no fields of convolution"));
 }
 
-TEST(WithPlaceTest, MessageThatBeginsWithAFieldGetsTheFieldsPlace) {
+TEST(WithPlaceTest, ErrorThatBeginsWithAFieldGetsTheFieldsLineAndColumn) {
   testing::TempDirectory directory;
   const std::string path = directory.path() + "/my.textproto";
   ASSERT_TRUE(WriteFileAtomically(path, "epochs: 3\nmodel {\n  layer { dense { units: 10 } }\n}\n").ok());

@@ -69,7 +69,7 @@ TEST(ReadAheadTest, BlocksFetchedBeforeAChangeAreNotTimed) {
   EXPECT_EQ(reader.Settle(), kMost);
 }
 
-TEST(ReadAheadTest, DisturbanceOfTheFirstTrainDoesNotLowerTheRate) {
+TEST(ReadAheadTest, DisturbedFirstBlocksDoNotLowerTheRate) {
   int64_t blocks = 0;
   Reader reader([&](int64_t ahead) { return Distant(ahead) * (++blocks < ReadAhead::kTrainBlocks ? 5 : 1); });
   EXPECT_EQ(reader.Settle(), kMost);

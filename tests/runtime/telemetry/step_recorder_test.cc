@@ -205,7 +205,7 @@ TEST_F(StepRecorderTest, RingHalfFull_RequestsADrainOnce) {
   }
 }
 
-TEST_F(StepRecorderTest, Step_ComputesUntilItsExchangeBegins) {
+TEST_F(StepRecorderTest, StepIsComputingUntilItsExchangeBegins) {
   StepRecorder recorder(clock_, 0, 0);
   EXPECT_FALSE(recorder.computing());
   ASSERT_TRUE(recorder.BeginStep({}).ok());

@@ -271,7 +271,7 @@ TEST_F(TimingCollectorTest, AttemptThatTrainsNoMore_KeepsTheEpochThatMaxStepsEnd
   EXPECT_THAT(Lines("epochs.csv"), SizeIs(2));
 }
 
-TEST_F(TimingCollectorTest, FirstLine_RemovesLinesOfUndoneWorkWithoutBegin) {
+TEST_F(TimingCollectorTest, FirstAddedLine_RemovesLinesOfUndoneWork) {
   WriteSteps({{1, 80}, {2, 100}});
   WriteEpochs({"1,4,0.5,,,,1,0,0,0,", "2,8,0.4,,,,1,0,0,0,"});
   state_.set_epoch(1);

@@ -53,7 +53,7 @@ TEST(ArenaTest, ThreadsAllocateAndFreeArenasAtTheSameTime) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(ArenaTest, AnArenaOutlivesTheArenasBesideIt) {
+TEST(ArenaTest, ArenaIsUnchangedWhenItsNeighbourIsFreed) {
   Arena first(1000), second(1000);
   second.data()[999] = 7;
   first = Arena();
