@@ -38,7 +38,7 @@ struct Size {
   const char* name;
   int64_t bytes;
   int calls;            // Calls in one round.
-  double shared_limit;  // Limit on the time in shared memory / Gloo's time, for two ranks.
+  double shared_limit;  // Limit on (time in shared memory) / (Gloo's time), for two ranks.
 };
 constexpr Size kSizes[] = {
     {"4 KiB", 4 << 10, 100, 0.02}, {"400 KiB", 400 << 10, 50, 0.15}, {"4 MiB", 4 << 20, 8, 0.12}};

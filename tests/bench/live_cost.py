@@ -31,7 +31,7 @@ import time
 
 import synthetic_job
 
-# An epoch takes about a second, so that the curves of the state get as many points as those of a long run.
+# An epoch takes about a second, so the live state's curves get as many points as the curves of a long run.
 SAMPLES = 400000
 # 97.5 % quantiles of Student's distribution, by degrees of freedom.
 STUDENT = {4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228, 11: 2.201, 12: 2.179, 14: 2.145,

@@ -58,7 +58,7 @@ std::vector<FileDescriptor> Connect(int connections) {
   return ends;
 }
 
-// The median time of a sample of this process and, if `machine`, of its machine, in microseconds.
+// The median time, in microseconds, of taking a sample of this process and, if `machine`, of its machine.
 double TimeSampling(const Clock& clock, bool machine) {
   constexpr int kSamples = 300;
   ResourceSampler sampler(clock, {.interval = 1, .machine = machine, .loopback = machine});

@@ -18,8 +18,8 @@ LAYERS = {
     "wide": "layer { flatten {} } layer { dense { units: 1024 activation: RELU } } layer { dense { units: 10 } }",
     "lenet": "lenet {}",
 }
-# `tethys advise` is asked about this job. With one epoch, which takes a second, the start of one more host would outweigh
-# a higher rate; the benchmarks compare rates.
+# `tethys advise` is asked about this job. The job has 100 epochs. With one epoch, which takes a second, the start of
+# one more host would outweigh a higher rate, but the benchmarks compare rates.
 JOB = """name: "{name}"
 model {{ {layers} }}
 data {{

@@ -34,7 +34,7 @@ namespace {
 constexpr int64_t kRows = 128;
 constexpr int64_t kClasses = 10;
 constexpr int kTrials = 15;  // Trials of each candidate, to find the fastest.
-// The approximate time of a round. Short, so that a disturbance affects few rounds.
+// The approximate time of a round. Rounds are short, so a disturbance affects few of them.
 constexpr Nanoseconds kRound = 10 * kMillisecond;
 
 double Quantile(std::vector<double> values, double share) {

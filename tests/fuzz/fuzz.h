@@ -22,7 +22,7 @@ void RequireRefusal(const absl::Status& status, absl::string_view where);
 // section, `input` is empty.
 absl::string_view TakeSection(absl::string_view& input);
 
-// `contents` as an anonymous file that can be read by path() while this object lives.
+// An anonymous file with the given contents. Other code can read the file by path() while this object lives.
 class InputFile {
  public:
   explicit InputFile(absl::string_view contents);

@@ -66,7 +66,7 @@ TEST_P(FuzzReplayTest, NoInputOfTheCorpusIsAFinding) {
   ASSERT_TRUE(names.ok()) << names.status();
   EXPECT_FALSE(names->empty());
   for (const std::string& name : *names) {
-    // A finding aborts the process; its input is the one whose name was printed last.
+    // A finding aborts the process. The name printed last is the name of the input that caused it.
     std::cout << name << std::endl;
     const absl::StatusOr<std::string> input = ReadFile(absl::StrCat(Corpus(GetParam()), "/", name));
     ASSERT_TRUE(input.ok()) << input.status();

@@ -9,7 +9,7 @@
 namespace tethys::fuzz {
 namespace {
 
-constexpr int64_t kMaxExpansion = 1032;  // Deflate expands one byte to at most this many.
+constexpr int64_t kMaxExpansion = 1032;  // Deflate expands one byte to at most this many bytes.
 
 std::string Gzipped(absl::string_view text) {
   constexpr int kGzip = 16 + 10;

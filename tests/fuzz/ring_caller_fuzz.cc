@@ -26,8 +26,8 @@ class HurriedClock final : public Clock {
   mutable Nanoseconds now_ = kSecond;
 };
 
-// The time-out of FormRing: long enough to accept, read and refuse the caller. Even after that, FormRing
-// returns only when the time-out has expired.
+// The time-out of FormRing. It is long enough to accept, read and refuse the caller. After that, FormRing
+// still waits until the time-out expires.
 constexpr Nanoseconds kPatience = 6 * kMillisecond;
 
 std::string BytesOf(absl::string_view input) {

@@ -120,8 +120,8 @@ bench_round() {
   done < <(theirs "$1" "$2")
 }
 
-# beside NAME MODE [LIMIT]: compares Tethys's step with PyTorch's in this MODE, in every precision. LIMIT
-# holds for float32.
+# beside NAME MODE [LIMIT]: compares Tethys's step with PyTorch's in this MODE, in every precision. LIMIT applies to
+# float32 only.
 beside() {
   local precision peer check ratio remark lacked="PyTorch: PYTHON=FILE"
   [ -z "$python" ] || lacked="a GPU"

@@ -116,7 +116,7 @@ class CalibrateTest(FolderTest):
         self.assertEqual(status, 2, output)
         self.assertIn("was measured with another model", output)
 
-        # A job with TLS has another calibration than one without.
+        # A calibration without TLS does not apply to a job with TLS.
         status, output = self.tethys("plan", self.job, "--tls=on")
         self.assertEqual(status, 0, output)
         self.assertIn("no calibration is stored", output)

@@ -97,7 +97,7 @@ class DiskFaultsTest(TethysTest):
         self.assert_ends_as_straight(run)
 
     def test_run_survives_writes_longer_than_silence_limit(self):
-        # Delays the third write of each thread and every fourth one after it. The main thread's first two writes come
+        # In each thread, delays the third write and then every fourth write. The main thread's first two writes come
         # before the job starts.
         begin = time.monotonic()
         run, status = self.run_with(["write:delay_enter=7500ms:when=3+4"], ["journal", "resources.csv"],

@@ -26,7 +26,7 @@ def with_layers(layers):
 
 # DENSE and CONVOLUTIONS have neither relu nor max pooling. If the input of a relu is 0 except for rounding, or two
 # pixels of a pooling window are equal except for rounding, the strategies diverge at once. With relu this happens for
-# about one seed in thirty; which seeds depends on the processor.
+# about one seed in thirty, and for other seeds on other processors.
 DENSE = JOB.replace("activation: RELU", "")
 CONVOLUTIONS = with_layers("""
   layer { name: "a" convolution { filters: 6 kernel_size: 5 stride: 2 padding: SAME } }

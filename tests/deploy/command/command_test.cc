@@ -245,7 +245,8 @@ TEST_F(CommandTest, CompareRefusesAJobGivenTwice) {
 }
 
 // The directories of both runs are already in use, so each run fails at once. After the first run, the
-// command reads epochs.csv of this run. That file is a FIFO here, so the command waits for the test.
+// command reads the run's epochs.csv. In this test that file is a FIFO, so the command blocks until the test
+// opens the FIFO.
 TEST_F(CommandTest, InterruptAtTheEndOfARunStopsTheComparison) {
   const std::string first = run_dir() + "/tiny-r0";
   for (const std::string& taken : {first, run_dir() + "/tiny-r1"}) {

@@ -112,7 +112,7 @@ TEST(JobSummaryTest, ShowsShuffleAndTheSamplesOfEachWorker) {
   EXPECT_THAT(JobSummary(plan), HasSubstr("OFF: each worker 54,000 samples, 162,000 in an epoch"));
 }
 
-// 54,000 samples are 421 steps of 128 and a rest of 112, so worker 0 has 43 x 421 + 38 positions.
+// 54,000 samples are 421 steps of 128 samples and one step of 112, so worker 0 has 43 x 421 + 38 positions.
 TEST(JobSummaryTest, ShowsHowManySamplesGoToOtherWorkers) {
   proto::JobPlan plan = ServerPlan();
   plan.mutable_job()->mutable_data()->set_sharding(proto::Data::DATA);
@@ -134,13 +134,13 @@ TEST(PlanReportTest, ListsRangesOnServersAndTrafficPerStep) {
   EXPECT_THAT(*report,
               HasSubstr("processes on this host: chief, ps 0, ps 1, worker 0 (rank 0), worker 1 (rank 1)"));
   EXPECT_THAT(VariablesReport(ServerPlan()), HasSubstr("ps 0 [0, 3920), ps 1 [3920, 7840)"));
-  // 7,850 floats per worker; a server receives its share from each of three workers.
+  // Each worker sends 7,850 floats. Each server receives its share of these floats from three workers.
   EXPECT_THAT(*report, HasSubstr("each worker  31 KiB    31 KiB  TCP "));
   EXPECT_THAT(*report, HasSubstr("ps 1         46 KiB    46 KiB  TCP "));
   EXPECT_THAT(*report, Not(HasSubstr("Through memory")));
 }
 
-// A worker holds the order of 54,000 samples; the host keeps 70,000 samples of 784 bytes.
+// A worker keeps the order of 54,000 samples in memory. The host keeps 70,000 samples of 784 bytes.
 TEST(PlanReportTest, DataMemoryDependsOnTheFormatOfTheData) {
   proto::JobPlan plan = ServerPlan();
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker .* 211 KiB +1.0 MiB"));

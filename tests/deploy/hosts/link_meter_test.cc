@@ -57,7 +57,7 @@ TEST(LinkMeterTest, SilentCallerDoesNotBlockOthers) {
 class WatchedClock final : public Clock {
  public:
   Nanoseconds Now() const override {
-    const Nanoseconds now = now_;  // Read before the test may advance the clock.
+    const Nanoseconds now = now_;  // Read before `first_` allows the test to advance the clock.
     if (!read_.exchange(true)) first_.set_value();
     return now;
   }

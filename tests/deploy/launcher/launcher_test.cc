@@ -202,7 +202,8 @@ TEST_F(LauncherTest, FirstInterruptOfATrainingJob_LetsTheChiefSave) {
   }
 }
 
-// Blocks interrupts that arrive while no launcher handles them, and drops them at the end.
+// While an object of this class exists, interrupts that no launcher handles are blocked. The destructor drops
+// these interrupts.
 class LateInterruptsDropped {
  public:
   LateInterruptsDropped() {

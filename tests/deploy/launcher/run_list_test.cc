@@ -145,7 +145,7 @@ TEST_F(RunListTest, OverviewHasALineForEachComparisonAndTheNewestLast) {
             "Left out: 1 job that was not started, 1 symbolic link and 1 other directory; --all lists "
             "everything.\n");
   EXPECT_EQ(LeftOutText({runs[0]}), "");
-  runs[2].state = RunState::kFailed;  // A failed run decides the state, not an unfinished one.
+  runs[2].state = RunState::kFailed;  // A failed run decides the state even if another run is unfinished.
   EXPECT_EQ(RunStateText(Overview(runs)[1].state), "failed");
   runs[2].state = RunState::kFinished;
   EXPECT_THAT(RunListText(shown),

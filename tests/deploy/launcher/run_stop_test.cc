@@ -30,7 +30,8 @@ class RunStopTest : public ::testing::Test {
   // Writes the lock file in place, as a launcher does.
   void WriteLock(const LauncherName& name) { std::ofstream(path_ + "/.lock") << LauncherLine(name); }
 
-  // Starts a process that makes the run until SIGTERM ends it; with `ignore` nothing but SIGKILL ends it.
+  // Starts a process that acts as the run's launcher. SIGTERM ends the process; with `ignore` only SIGKILL
+  // does.
   void StartLauncher(bool ignore) {
     StartProcess([this, ignore] {
       signal(SIGTERM, ignore ? SIG_IGN : SIG_DFL);
@@ -39,7 +40,8 @@ class RunStopTest : public ::testing::Test {
     });
   }
 
-  // Starts a process that makes the run without naming itself, and ends with status 7 on SIGTERM.
+  // Starts a process that acts as the run's launcher without writing a launcher's name into the lock file.
+  // The process ends with status 7 on SIGTERM.
   void StartUnnamedLauncher() {
     StartProcess([this] {
       signal(SIGTERM, [](int) { _exit(7); });

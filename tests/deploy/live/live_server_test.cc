@@ -95,7 +95,7 @@ class LiveServerTest : public ::testing::Test {
 
 TEST_F(LiveServerTest, ServerPausesAfterAFailedAccept) {
   const FileDescriptor refused = RefusedCaller();
-  Turns(2, kCallers);  // Enough turns to accept, read and answer.
+  Turns(2, kCallers);  // These turns suffice for the server to accept, read and answer.
   EXPECT_FALSE(IsAnswered(refused, !kWait)) << "it goes on trying in each turn";
   clock_.Advance(kSecond);
   EXPECT_TRUE(IsAnswered(refused, kWait));

@@ -35,7 +35,8 @@ class LiveStateTest : public ::testing::Test {
     event.mutable_epoch()->set_validated(validated);
     fold_.Add(event);
   }
-  // Adds a pulse of workers with these compute times in seconds; 0 means that the worker made no step.
+  // Adds a pulse in which worker i has the compute time compute[i], in seconds. 0 means that the worker made
+  // no step.
   void Pulse(double seconds, const std::vector<double>& compute, double out_rate = 0) {
     fold_.Add(PulseOf(seconds, compute, out_rate));
   }

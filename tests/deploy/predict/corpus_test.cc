@@ -88,7 +88,7 @@ struct Measured {
   double spread = 0;    // Half the range of the runs divided by their median.
   bool anchor = false;  // The calibration ran this shape with this batch.
   proto::Estimate predicted;
-  double by_bound = 0;   // Samples a second if the largest of the bounds were the whole step.
+  double by_bound = 0;   // Samples a second if a step took only as long as its largest bound.
   double by_ernest = 0;  // Samples a second by Ernest's formula; 0: too few anchors.
 };
 

@@ -130,8 +130,8 @@ TEST(StepModelTest, SlowLinkOfAWorkerBoundsTheStepButNotTheServersLink) {
 }
 
 TEST(StepModelTest, SlowLinkOfAWorkerDelaysNoOtherAsynchronousWorker) {
-  // The server's link carries a push or an answer in 3.3 ms, which bounds an update of the other three
-  // workers. If the server's link were as slow as the link of host 3, an update would take 32.6 ms.
+  // The server's link carries a push or an answer in 3.3 ms. This time bounds an update by any of the other
+  // three workers. If the server's link were as slow as the link of host 3, an update would take 32.6 ms.
   const proto::Prediction prediction =
       PredictionOf({.workers = 4, .servers = 1, .asynchronous = true}, HostsWithOneSlowLink());
   EXPECT_LT(prediction.step().value(), 407080 / 125e6 * 2);

@@ -201,7 +201,7 @@ TEST_F(StudyFileTest, ClaimsAreDecidedByIntervals) {
   EXPECT_EQ(report.claim(1).verdict(), "does not hold");
   EXPECT_EQ(report.claim(2).verdict(), "not decided");
   EXPECT_EQ(AnalyseStudy(*study, {}, "").claim(0).verdict(), "not run");
-  // One block repeats no run, however many pairs of runs it has.
+  // In one block no run is repeated, however many pairs of runs the block has.
   const proto::StudyReport once = AnalyseStudy(*study, Runs(1), "");
   EXPECT_EQ(once.claim(0).verdict(), "not decided");
   EXPECT_EQ(once.claim(0).figure(), "1.99 times, 1 block");

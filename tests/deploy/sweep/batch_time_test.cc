@@ -19,8 +19,8 @@ TEST(BatchTimeTest, DisturbedVisitsArePutAside) {
   EXPECT_EQ(time.disturbed(), 1);
 }
 
-// With a quota of half a core, half of the steps need not wait for the quota; each other step waits as long
-// as it computes.
+// With a quota of half a core, half of the steps need not wait for the quota. Each of the other steps waits
+// as long as it computes.
 TEST(BatchTimeTest, MeanCountsStepsThatWaitForTheQuota) {
   std::vector<proto::StepVisit> visits(2);
   for (proto::StepVisit& visit : visits) {

@@ -78,8 +78,8 @@ TEST(FindJumpsTest, NoneIsFoundIn150CurvesWithoutJumps) {
   EXPECT_EQ(found, 0);
 }
 
-// What is found in 20 curves with jumps of `share` after 16, 32, 48 and 64: the number of jumps at most one
-// batch from these places, and the number of other jumps.
+// The jumps found in 20 curves that jump by `share` after batches 16, 32, 48 and 64. `there` counts the jumps
+// found at most one batch from these places, `elsewhere` all other jumps.
 struct Found {
   int there = 0, elsewhere = 0;
 };

@@ -13,7 +13,7 @@ using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-// Steps take 1 ms + 0.1 ms a sample up to batch 16, and 20 % longer above.
+// Steps take 1 ms + 0.1 ms a sample. In batches above 16 they take 20 % longer than that.
 proto::Sweep Example() {
   proto::Sweep sweep;
   sweep.set_job("vgg </script>");

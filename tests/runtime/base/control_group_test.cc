@@ -84,8 +84,8 @@ TEST_F(ControlGroupTest, ContainerSeesItsGroupAsTheRoot) {
   Belongs("0::/\n", kSecondVersion);
   Write("/sys/fs/cgroup/memory.max", "1234\n");
   EXPECT_EQ(Limits().memory_bytes, 1234);
-  // A machine without such a namespace: /proc names the group as the host does, and the mount shows only that
-  // group.
+  // A machine without a namespace of control groups: /proc names the group as the host does, and the mount
+  // shows only that group.
   Belongs("4:memory:/docker/0a1b\n",
           "31 24 0:27 /docker/0a1b /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
   Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "4321\n");

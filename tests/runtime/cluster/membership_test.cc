@@ -33,7 +33,6 @@ std::string TextOf(const Membership& membership) {
   return text;
 }
 
-// Runs one scenario.
 class Scenario {
  public:
   std::string Do(absl::string_view command) {

@@ -28,7 +28,6 @@ std::unique_ptr<ConsistencyRule> RuleOf(const std::string& config, int workers, 
   return CreateRule(message, workers, batch);
 }
 
-// Runs one scenario.
 class Scenario {
  public:
   std::string Do(const std::string& command) {

@@ -380,7 +380,7 @@ TEST_F(CsvTest, EmptyFilesAreSkippedUnlessAllAreEmpty) {
   EXPECT_THAT(ErrorOf(job), HasSubstr("the 5 files from "));
 }
 
-// Claims to have a line of more than 1 GiB, without storing such a line.
+// A source that claims to have a line of more than 1 GiB, without storing such a line.
 class LongLine final : public ByteSource {
  public:
   const std::string& name() const override { return name_; }

@@ -20,7 +20,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A file of version 1 with a header of these parts.
+// A .npy file of format version 1 whose header has the given parts.
 std::string Npy(const std::string& descr, const std::string& shape, const std::string& values,
                 const std::string& order = "False") {
   std::string header = "{'descr': '" + descr + "', 'fortran_order': " + order + ", 'shape': " + shape + ", }";

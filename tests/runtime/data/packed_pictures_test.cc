@@ -37,7 +37,7 @@ class PackedPicturesTest : public ::testing::Test {
     for (int64_t i = 0; i < kCount; ++i) Write(i, TextOf(i));
   }
 
-  // Text of a file; the texts have different lengths.
+  // The text of file `index`. Neighbouring files have texts of different lengths.
   static std::string TextOf(int64_t index) { return std::string(1 + index % 7, 'a') + std::to_string(index); }
   void Write(int64_t index, const std::string& text) { directory_.Write(absl::StrCat(index, ".png"), text); }
   std::string PathOf(int64_t index) const { return absl::StrCat(directory_.path(), "/", index, ".png"); }

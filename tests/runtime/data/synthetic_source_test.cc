@@ -117,7 +117,7 @@ TEST(SyntheticSourceTest, HundredBillionSamplesNeedNoPreparation) {
   const Datasets data = LoadDatasets(job).value();
   EXPECT_EQ(data.train->size() + data.validation->size(), many);
   const Sample last = SampleOf(*data.validation, many / 10 - 1);
-  // A sample that lies 2^32 samples earlier.
+  // The sample 2^32 positions earlier must have other values.
   EXPECT_NE(last.values, SampleOf(*data.validation, many / 10 - 1 - (int64_t{1} << 32)).values);
 }
 

@@ -133,7 +133,8 @@ cudaError_t AddBias(cudaStream_t, ElementType, int64_t rows, int64_t columns, bo
 
 namespace {
 
-// Tests with and without an algorithm that also adds the bias; one for the product alone always exists.
+// Tests with and without an algorithm that also adds the bias. An algorithm for the product alone always
+// exists.
 TEST(CudaMatmul, Bias_IsAddedWithOrWithoutAnAlgorithmThatAddsIt) {
   const std::vector<float> a = {1, 2, 3, 4, 5, 6};           // Shape [2, 3].
   const std::vector<float> b = {1, 0, 2, 0, 1, 1, 3, 0, 1};  // Shape [3, 3].

@@ -83,7 +83,6 @@ TEST(PutOverTest, EverySingularFieldOfAJobHasPresence) {
 
 class JobLayersTest : public ::testing::Test {
  protected:
-  // Writes a file and returns its path.
   std::string Write(const std::string& name, const std::string& text) {
     const std::filesystem::path path = directory_.path() + "/" + name;
     EXPECT_TRUE(CreateDirectories(path.parent_path().string()).ok());

@@ -187,8 +187,9 @@ TEST(MemoryPlan, InputsOfASumShareItsGradientWithoutACopy) {
   EXPECT_NE(memory.parts[1][0], memory.gradients[3]) << "the branch's part is added";
 }
 
-// A layer after the normalisation reads the earlier value too: the part of that layer would be added before
-// backward comes to the normalisation, which needs the sum's gradient without the part.
+// The layer `other` comes after the normalisation and reads value 1, too. Backward adds the part of `other`
+// to the gradient of value 1 before it comes to the normalisation, but the normalisation needs the sum's
+// gradient without this part.
 TEST(MemoryPlan, InputsOfASumShareNoGradientIfALaterLayerReadsTheEarlierInput) {
   const GraphLayer product = {.inputs = {0}, .out = 64, .trains = true};
   const GraphLayer norm = {.inputs = {1}, .out = 64, .use = {.overwrites_gradient = true}};

@@ -25,8 +25,8 @@ absl::StatusOr<Model> Build(const std::string& text, const Shape& sample = {224,
   return Model::Create(Parse(text), sample, classes);
 }
 
-// The published counts are those of torchvision's models, and of the trainable parameters of
-// keras.applications.
+// The expected counts are the parameters of torchvision's models, and the trainable parameters of the models
+// in keras.applications.
 TEST(Zoo, FamiliesHaveTheirPublishedParameterCounts) {
   const std::pair<const char*, int64_t> counts[] = {
       {"resnet { depth: 18 }", 11'689'512},

@@ -1,4 +1,4 @@
-// Tests that the fewest blocks that give the full rate are fetched ahead.
+// Tests that no more blocks are fetched ahead than are needed for the full rate.
 #include "runtime/remote/read_ahead.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ TEST(ReadAheadTest, NearServerGetsOneBlockAhead) { EXPECT_EQ(Reader(Near).Settle
 TEST(ReadAheadTest, FewestBlocksAheadThatGiveTheFullRateAreKept) { EXPECT_EQ(Reader(Bounded).Settle(), 2); }
 
 TEST(ReadAheadTest, BlocksFetchedBeforeAChangeAreNotTimed) {
-  // After a change to fewer blocks ahead, the blocks that were fetched before take no time.
+  // After a change to fewer blocks ahead, reading the blocks that were already fetched takes no time.
   int64_t last = kMost, there = 0;
   Reader reader([&](int64_t ahead) -> Nanoseconds {
     there = ahead < last ? kMost : there - 1;

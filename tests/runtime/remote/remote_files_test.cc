@@ -46,7 +46,7 @@ TEST(BlockCacheTest, LeastRecentlyUsedBlockIsDropped) {
 TEST(BlockCacheTest, DroppedBlockGivesItsMemoryToABlockOfItsSize) {
   constexpr int64_t kBytes = 4000;
   BlockCache cache(8 * kBytes);
-  // Fetches a block; returns the capacity of the kept memory that the fetch was given, in bytes.
+  // Fetches a block. Returns the capacity in bytes of the memory that the cache gives to the fetch for reuse.
   const auto spare_for = [&](int64_t block, int64_t size) {
     size_t spare = 0;
     const auto fetch = [&](std::string memory) {
