@@ -21,10 +21,10 @@ struct ExchangeOptions {
   int64_t bytes = 1 << 20;    // Bytes of parameters; a multiple of 2 KiB.
   int64_t message_bytes = 0;  // The size of a message; 0: the default size.
   bool asynchronous = false;
-  bool pull_before_step = false;  // Also makes the job asynchronous.
+  bool pull_before_step = false;  // The workers also pull before each step, which makes the job asynchronous.
   bool checksums = false;
   JobToken token;
-  const JobAuthority* authority = nullptr;  // Null: without TLS.
+  const JobAuthority* authority = nullptr;  // Null: the exchange does not use TLS.
 };
 
 class ExchangeFixture {

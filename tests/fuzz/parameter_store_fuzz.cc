@@ -26,7 +26,7 @@ class NoStream final : public Stream {
   absl::Status Synchronize() override { return absl::OkStatus(); }
 };
 
-// Subtracts lr * mean gradient from w.
+// Subtracts (learning rate) x (mean gradient) from the parameters.
 class Sgd final : public Optimizer {
  public:
   absl::StatusOr<std::vector<std::unique_ptr<Buffer>>> AllocateSlots(int64_t) override {

@@ -42,7 +42,7 @@ void Read(absl::string_view content, const Shape& shape) {
   }
   const Dataset& train = *data->train;
   Require(train.size() * 16 <= static_cast<int64_t>(content.size()), "no more records than the file holds");
-  // In elements. A larger sample is not decoded, because decoding it takes as long as many other inputs.
+  // The most elements of a decoded sample. Decoding a larger one takes as long as many other inputs.
   constexpr int64_t kMuch = 1 << 20;
   if (train.sample_elements() > kMuch) return;
   std::vector<uint8_t> values(train.sample_bytes());

@@ -137,7 +137,7 @@ exchange() {
 }
 
 # Prints a host file that gives this machine several names: one worker computes on its GPU, the other on the CPU. (Two
-# workers of one machine never get the same GPU, even if the machine has different names.)
+# workers of one machine never get the same GPU, even if the host file gives the machine several names.)
 mixed_hosts() {
   local address
   address=$(hostname -I 2>/dev/null | awk '{ print $1 }')

@@ -62,8 +62,8 @@ def check(text):
                 epoch, within = divmod(position, attempt.samples)
                 wanted = 1 if within < attempt.epoch_ends.get(epoch, attempt.samples) else 0
                 if times[position] != wanted:
-                    raise ValueError(f"position {within} of epoch {epoch}: {times[position]} times by {who}, "
-                                     f"not {wanted}")
+                    raise ValueError(f"position {within} of epoch {epoch} was used {times[position]} times, not "
+                                     f"{wanted}, by {who} (workers, or the number of a server)")
             if who == "workers":
                 total += sum(times[position] for position in range(attempt.start, end))
     return total

@@ -75,7 +75,7 @@ class ChiefFilesTest(unittest.TestCase):
             self.assertEqual(len(names), 4, names)
             self.assertFalse([name for name in names if not re.fullmatch(r"chief-[0-9a-f]{32}", name)])
         self.assertEqual(self.cached("master"), [])
-        self.assertEqual(len(self.fetches("chief")), 8, "four files, once each of the two machines")
+        self.assertEqual(len(self.fetches("chief")), 8, "each of the two machines fetches each of the four files once")
         # The next run uses the files that were fetched earlier, and fetches only the files that have changed
         # since.
         self.train("again", CHIEF_JOB)

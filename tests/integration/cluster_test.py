@@ -104,7 +104,7 @@ def wait_until_nothing_runs(cluster):
     begin = time.monotonic()
     while of_a_job(cluster):
         if time.monotonic() - begin > PATIENCE:
-            raise AssertionError("still there:\n" + "\n".join(of_a_job(cluster)))
+            raise AssertionError("these processes of jobs still run:\n" + "\n".join(of_a_job(cluster)))
         time.sleep(0.01)
     return time.monotonic() - begin
 

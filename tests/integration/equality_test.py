@@ -272,7 +272,7 @@ class EqualityTest(TethysTest):
                 time.sleep(0.005)
             self.assertEqual(run.finish(), 0, run.output)
             self.assertGreater(peak, 0)
-            self.assertLessEqual(peak, 64 * 1024, "chief, KiB")
+            self.assertLessEqual(peak, 64 * 1024, "peak memory of the chief in KiB")
             limits = {"worker": 150 << 20, "ps": 48 << 20}
             for task in run.summary()["task"]:
                 with self.subTest(task=f"{task['role']} {task.get('index', 0)}"):

@@ -147,7 +147,7 @@ class HostsCheckTest(unittest.TestCase):
     def wait(self, condition, what):
         deadline = time.monotonic() + namespaces.PATIENCE
         while not condition():
-            self.assertLess(time.monotonic(), deadline, f"no {what}")
+            self.assertLess(time.monotonic(), deadline, f"{what} did not come within {namespaces.PATIENCE} s")
 
 
 if __name__ == "__main__":

@@ -173,7 +173,7 @@ class LabelsTest(TethysTest):
                 self.assertAlmostEqual(part["iou"], value, places=12)
             self.assertAlmostEqual(test["mean_iou"], sum(iou) / 3, places=12)
             self.assertAlmostEqual(test["loss"], loss / 300, delta=1e-5 * loss / 300)
-            self.assertGreater(test["mean_iou"], 0.5, "the network has learned")
+            self.assertGreater(test["mean_iou"], 0.5, "the network has not learned")
             self.assertIn(f"mean IoU {test['mean_iou']:.4f}", run.output)
             with open(run.path("epochs.csv"), encoding="utf-8") as file:
                 epochs = list(csv.DictReader(file))
@@ -210,7 +210,7 @@ class LabelsTest(TethysTest):
                 expected += sum((float(row[f"output_{i}"]) - target) ** 2
                                 for i, target in enumerate(struct.unpack(">3f", bits))) / 3
             self.assertAlmostEqual(test["loss"], expected / 300, delta=1e-5 * expected / 300)
-            self.assertLess(test["loss"], 0.05, "the network has learned")
+            self.assertLess(test["loss"], 0.05, "the network has not learned")
             self.assertNotIn("accuracy", test)
             self.assertNotIn("accuracy", run.output)
             with open(run.path("epochs.csv"), encoding="utf-8") as file:

@@ -203,7 +203,7 @@ class Machine:
         deadline = time.monotonic() + PATIENCE
         while number == signal.SIGKILL and not all(map(has_ended, hit)):
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{pattern} on {self.name} does not die")
+                raise RuntimeError(f"a process with {pattern} in its command line on {self.name} outlives the signal")
             time.sleep(0.002)
 
     def cut_off(self):

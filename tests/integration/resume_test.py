@@ -348,7 +348,7 @@ class EarlierVersionTest(FolderTest):
         self.assertEqual({line["labels"] for line in steps if int(line["epoch"]) > 5}, {"25"})
         self.table("resources.csv")
         self.assertRegex(self.tethys("runs", "list"), r"earlier .*finished")
-        # Fields that were renamed after that build have their present names.
+        # Fields that were renamed since the earlier version have their present names.
         self.assertRegex(self.read("job.textproto"), r"(?s)\ntuning \{.* graph: true\n.*\n    interval_seconds: 1\n")
 
 

@@ -94,7 +94,7 @@ class ShardingTest(TethysTest):
                         Run([*strategy, *SHORT, f"data.sharding={sharding}"], job=self.files) as run:
                     run.run()
                     strangers = self.assert_used_as_often(run, WORKERS if sharding == "OFF" else 1)
-                    self.assertEqual(strangers, 0, "positions of another worker")
+                    self.assertEqual(strangers, 0, "workers used positions of other workers")
 
     def test_workers_use_their_own_samples(self):
         even = [*SHORT, "global_batch_size=60"]
@@ -117,7 +117,7 @@ class ShardingTest(TethysTest):
                     os.kill(run.process("worker", 1), signal.SIGKILL)
                     self.assertEqual(run.finish(), 0, run.output)
                     strangers = self.assert_used_as_often(run, times, 12000)
-                    self.assertGreater(strangers, 0, "others use what the lost worker left")
+                    self.assertGreater(strangers, 0, "no other worker used the lost worker's samples")
 
     def test_replaced_worker_leaves_no_sample_unused(self):
         long = ["data.sharding=DATA", "data.limit_samples=12000", f"epochs={EPOCHS}", "global_batch_size=48",
@@ -154,7 +154,7 @@ class ShardingTest(TethysTest):
                     self.assert_close(run, virtual)
                     with Run([*strategy, *slow], job=smooth).run() as unsharded:
                         distances = self.distances(run, unsharded)
-                        self.assertGreater(max(distances.values()), 1e-3, "the order is another")
+                        self.assertGreater(max(distances.values()), 1e-3, "sharding did not change the order of samples")
 
     def test_resume_inside_an_epoch_is_bit_equal(self):
         augmented = [*STRATEGIES["mirrored"], *SHORT, "data.sharding=DATA", *BLOCKS, "data.augment.random_crop.pad=2",

@@ -96,7 +96,7 @@ class TlsTest(TethysTest):
         said = "exit handlers have run"
         ended = subprocess.run(["true"], env={**os.environ, "LD_PRELOAD": witness}, capture_output=True, text=True,
                                check=True, timeout=PATIENCE)
-        self.assertIn(said, ended.stderr, "the library that should tell does not")
+        self.assertIn(said, ended.stderr, "the preloaded library does not report exit handlers")
         failing = [*STRATEGIES["mirrored"], "optimizer.learning_rate=1000000"]
         for overrides, status in ((STRATEGIES["ps_sync"], 0), (failing, 1)):
             with self.subTest(overrides=overrides), Run(overrides, flags=TLS) as run:

@@ -40,7 +40,7 @@ TEST_IMAGES = re.search(r'test_images: "(.*)"', JOB)[1]
 assert OLD_LAYERS in JOB
 NETWORK = JOB.replace(OLD_LAYERS, MODEL)
 SHORT = ["epochs=1", "data.limit_samples=700"]
-# Learning rates so small that no parameter changes, and one step.
+# One step at a learning rate so small that no parameter changes.
 STILL = ["max_steps=1", "optimizer.learning_rate=1e-30", "optimizer.weight_decay=0"]
 FROZEN = ['model.layer[0].trainable=false', 'model.layer[1].trainable=false']
 
@@ -287,7 +287,7 @@ class WeightsTest(TethysTest):
             output, found = self.imported(f"out-{prefix}", f"--weights={path}")
             self.assertIn(f"left out the prefix '{prefix}'", output)
             self.assertEqual(found["head/bias"][1], self.weights["head/bias"])
-        # A variable that is excepted need not be in the file.
+        # A variable that --except names need not be in the file.
         path = self.rewritten("other.safetensors", lambda name: "module." + name.replace("head", "classifier"))
         output, found = self.imported("out-other", f"--weights={path}", "--except=head.")
         self.assertIn("left out 2 tensors that the model does not have: classifier.weight, classifier.bias", output)

@@ -190,7 +190,7 @@ TEST(PlanReportTest, LongListsAreShortened) {
   EXPECT_THAT(report, HasSubstr("note           of 1,000 servers 998 hold no parameters"));
 }
 
-// The tests of the communicators count the same bytes, and a run measures them.
+// The tests of the communicators check the same numbers of bytes.
 TEST(PlanReportTest, MirroredTraffic_DependsOnWorkersHosts) {
   proto::JobPlan plan = ServerPlan();
   plan.clear_placement();

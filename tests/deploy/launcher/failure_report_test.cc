@@ -86,7 +86,7 @@ TEST_F(FailureReportTest, ExitStatusOfReportedFailure_IsLeftOut) {
   }
 }
 
-TEST_F(FailureReportTest, ReasonIsErrorWithoutTasksName) {
+TEST_F(FailureReportTest, ReasonIsTheErrorWithoutTheTasksName) {
   ChiefSays("worker 1 on host: the loss became nan", "worker 1");
   EXPECT_EQ(ReasonOf(FindFirstFailure(end_, "host"), "host"), "the loss became nan");
   ChiefSays("the disk is full", "");

@@ -98,7 +98,7 @@ TEST(StepModelTest, SlowLinkOfTheServerBoundsTheStep) {
   const Shape784 shape{.workers = 4, .servers = 1};
   const proto::Prediction prediction = PredictionOf(shape, SmallHosts(100));
   EXPECT_THAT(prediction.bound(0).resource(), HasSubstr("link of host4"));
-  // Four pushes of 407,080 bytes at 12.5 MB/s.
+  // Four pushes of 407,080 bytes share the server's link of 12.5 MB/s.
   EXPECT_GT(prediction.step().value(), 4 * 407080 / 12.5e6);
   EXPECT_LT(prediction.step().value(), 1.3 * 4 * 407080 / 12.5e6);
 }

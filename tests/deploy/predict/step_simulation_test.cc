@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Workers, then servers, each on a separate host and computer.
+// A cluster of workers, followed by servers, each on a separate host and computer.
 SimulatedCluster Homogeneous(int workers, int servers, double compute, double bytes, double rate) {
   SimulatedCluster cluster;
   for (int i = 0; i < workers + servers; ++i) {

@@ -250,7 +250,7 @@ TEST_F(CourseTraceTest, LostWorkerWaitsForNothing) {
   summary_.mutable_timing()->set_startup_seconds(0.0005);
   proto::WorkerLoss& loss = *summary_.add_worker_loss();
   loss.set_worker(0);
-  // The epoch's result comes while worker 1 makes the last step before the checkpoint.
+  // The result of the epoch arrives while worker 1 makes the last step before the checkpoint.
   loss.set_seconds(0.000512);
   const std::string trace = Trace();
   EXPECT_THAT(Slices(trace, "worker 0"), Not(Contains("barrier 1010+3")));

@@ -198,8 +198,8 @@ TEST_F(JobControllerTest, SetupMarksTheFirstMemberOnEachHost) {
   EXPECT_EQ(Last(proto::ToTask::kForm).order.form().group().member_size(), 3);
 }
 
-// Workers that wait for one another give up at the start timeout. The chief waits a little longer, because
-// their errors say whom they waited for.
+// Workers that wait for one another give up at the start timeout, with errors that say whom they waited for.
+// The chief waits a little longer in order to receive these errors.
 TEST_F(JobControllerTest, StartTimeoutLeavesTasksTimeToNameTheirMissingPeers) {
   Start("workers: 2 strategy { mirrored {} }");
   now_ += 20 * kSecond;

@@ -90,10 +90,10 @@ TEST_F(PulseBookTest, QuartilesAreOfTheStepsSinceTheLastPulse) {
 }
 
 TEST_F(PulseBookTest, HistogramCountsAllStepsOfTheJob) {
-  Steps(0, 2, 10);   // In the bucket of times up to 2^7 x 100 us.
-  Steps(1, 1, 100);  // In the bucket of times up to 2^10 x 100 us.
+  Steps(0, 2, 10);   // Two steps for the bucket of times up to 2^7 x 100 us.
+  Steps(1, 1, 100);  // One step for the bucket of times up to 2^10 x 100 us.
   Take();
-  Steps(2, 1, 1'000'000);  // Longer than every bucket's bound.
+  Steps(2, 1, 1'000'000);  // One step longer than every bucket's bound.
   const proto::Pulse pulse = Take();
   ASSERT_EQ(pulse.step_bucket_size(), 20);
   EXPECT_EQ(pulse.step_bucket(7), 2);

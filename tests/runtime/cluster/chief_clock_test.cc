@@ -31,7 +31,7 @@ TEST(ChiefClockTest, FastestOfSeveralPingsCounts) {
 
 TEST(ChiefClockTest, FollowsAClockThatDrifts) {
   ChiefClock clock;
-  clock.Note(0, 10 * kMicrosecond, kAhead + 5 * kMicrosecond);  // Faster than all later pings.
+  clock.Note(0, 10 * kMicrosecond, kAhead + 5 * kMicrosecond);  // This ping is faster than all later pings.
   Nanoseconds now = 0;
   for (int ping = 0; ping < 3600; ++ping) {
     now += kSecond;

@@ -205,7 +205,7 @@ TEST_F(ControlPlaneTest, ReceiveFailsOnceTheChiefIsGone) {
 
 TEST_F(ControlPlaneTest, CheckpointsAreReadAndWrittenInChunks) {
   const auto session = Join();
-  const int64_t count = (int64_t{1} << 18) + 1000;  // More than one chunk.
+  const int64_t count = (int64_t{1} << 18) + 1000;  // The values take more than one chunk.
   std::vector<float> values(count);
   ASSERT_TRUE(session->ReadCheckpoint(1, 16, absl::MakeSpan(values)).ok());
   EXPECT_EQ(values.front(), 1'000'016);

@@ -31,7 +31,7 @@ TEST(HostFileTest, AcceptsLinesOfOpenMpiHorovodAndDeepSpeed) {
   EXPECT_EQ(Parsed("node1:4\nbob@n[2-3]:2\nfe80::1"), "node1x4 bob@n2x2 bob@n3x2 fe80::1x1");
 }
 
-TEST(HostFileTest, ExpandsRanges) {
+TEST(HostFileTest, RangesInNamesAndAddressesAreExpanded) {
   EXPECT_EQ(Parsed("slave[1-3] slots=2"), "slave1x2 slave2x2 slave3x2");
   EXPECT_EQ(Parsed("n[08-10,2].lab"), "n08.labx1 n09.labx1 n10.labx1 n2.labx1");
   EXPECT_EQ(ParseHostFile("s[1-2] address=10.0.0.[11-12]", "hosts").value()[1].address, "10.0.0.12");

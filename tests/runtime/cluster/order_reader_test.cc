@@ -7,7 +7,8 @@
 namespace tethys {
 namespace {
 
-// The course of a worker that also takes orders while it is busy, until a Cut, and answers each Pause.
+// The course of a worker that takes orders even while it is busy, until a Cut comes, and that answers each
+// Pause.
 class PausingCourse final : public TaskCourse {
  public:
   PausingCourse() : TaskCourse(proto::WORKER) {}

@@ -136,7 +136,7 @@ TEST_F(CifarTest, LabelBeyondTheClassesIsRefusedNamingItsRecord) {
   EXPECT_THAT(ErrorOf(JobOf("", 7)), HasSubstr("label 7 of record 7 is outside the 7 classes"));
 }
 
-TEST_F(CifarTest, FileCutWhileItIsReadIsAnError) {
+TEST_F(CifarTest, FileTruncatedWhileItIsReadIsAnError) {
   const std::string path = directory_.Write("data_batch_1.bin", Records(0, 8, false));
   const Datasets data = LoadDatasets(JobOf("", 10)).value();
   ASSERT_EQ(truncate(path.c_str(), 3073), 0);

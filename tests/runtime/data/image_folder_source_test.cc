@@ -72,7 +72,7 @@ TEST_F(ImageFolderTest, ClassesAreNumberedInTheOrderOfTheirNames) {
   const Datasets data = LoadDatasets(JobOf()).value();
   ASSERT_EQ(data.train->size(), 3);
   EXPECT_EQ(data.train->sample_shape(), (Shape{2, 3}));
-  std::map<int, int> labels;  // For each value of a picture, its label.
+  std::map<int, int> labels;  // The label of each picture, by the picture's value.
   for (int i = 0; i < 3; ++i) {
     const std::vector<uint8_t> values = Values(*data.train, i);
     EXPECT_THAT(values, Each(values[0]));

@@ -121,7 +121,7 @@ TEST(PictureTest, JpegWithSuperfluousBytesHasThePixelsOfTheIntactOne) {
   }
 }
 
-TEST(PictureTest, JpegWithDamagedBitsIsDecodedAndACutOneRefused) {
+TEST(PictureTest, JpegWithDamagedBitsIsDecodedAndATruncatedOneRefused) {
   const std::string file = testing::Jpeg(testing::Gradient(32, 32, 1), 32, 32, 1);
   const size_t scan = file.find("\xff\xda");
   ASSERT_NE(scan, std::string::npos);
@@ -229,7 +229,7 @@ TEST(PictureTest, PictureOfAnotherSizeIsRefusedUnlessItIsResized) {
   }
 }
 
-TEST(PictureTest, CutFileIsRefusedAndChangedFileIsRefusedOrDecoded) {
+TEST(PictureTest, TruncatedFileIsRefusedAndChangedFileIsRefusedOrDecoded) {
   const Bytes values = testing::Gradient(8, 8, 3);
   for (const std::string& file : {testing::Png(values, 8, 8, 3), testing::Jpeg(values, 8, 8, 3)}) {
     for (size_t size = 0; size < file.size() - 2; ++size) {

@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(Places, SampleCacheTest, ::testing::Values(proto::Data:
 
 class DiskCacheTest : public SampleCacheTest {};
 
-TEST_P(DiskCacheTest, DamagedHeaderOrCutFileIsMadeAnew) {
+TEST_P(DiskCacheTest, FileWithDamagedHeaderOrTruncatedEndIsMadeAnew) {
   for (const bool cut : {false, true}) {
     opened_ = 0;
     ASSERT_TRUE(Open().ok());
@@ -179,7 +179,7 @@ TEST_P(DiskCacheTest, DamagedSampleIsAnErrorAndTheFileIsMadeAnew) {
 
 // Reading a page beyond the new end of a truncated, mapped file raises a signal. The read must return an
 // error, and the signal must not end the process.
-TEST_P(DiskCacheTest, FileThatIsCutWhileItIsReadIsAnError) {
+TEST_P(DiskCacheTest, FileThatIsTruncatedWhileItIsReadIsAnError) {
   for (const int64_t size : {int64_t{0}, kSampleCacheRecords, int64_t{20'000}}) {
     const auto cached = Open().value();
     std::filesystem::resize_file(OnlyFile(), size);

@@ -59,7 +59,7 @@ constexpr Arithmetic kFloat32 = {24, 24}, kTf32 = {11, 24}, kBfloat16 = {8, 8};
 constexpr float kPoison = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Uniform in [-1, 1), with a different sequence per `key`.
+// Random numbers, uniform in [-1, 1), with a different sequence for each `key`.
 inline std::vector<float> RandomFloats(int64_t count, uint64_t key) {
   RandomStream stream(7, RandomPurpose::kTest, key);
   std::vector<float> values(count);

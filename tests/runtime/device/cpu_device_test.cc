@@ -228,7 +228,8 @@ TEST(CpuDevice, BiasGradientOfSeveralThreadsIsTheSumOfTheirParts) {
 
 class CpuKernels : public testing::Test {
  protected:
-  // Parameters and slots after an update by the formula, in one array, slot after slot.
+  // The parameters and then the slots, one after another in one array, after an update by formula number
+  // `formula`.
   static std::vector<float> Updated(const cpu::Kernels& kernels, int formula, int64_t offset, int64_t count) {
     std::vector<float> w = RandomFloats(200, 1), g = RandomFloats(200, 2);
     // Changes the alignment of the operands, not their values.

@@ -78,7 +78,7 @@ TEST(CudaOnHost, PooledMemoryIsFreedBeforeAllocationFails) {
   auto stream = device->CreateStream().value();
   auto conversion = device->CreateInputConversion(0, {}).value();
   const int64_t free = device->FreeMemory().value().value();
-  // The memory returns to the pool at once.
+  // Freed memory returns to the pool at once.
   ASSERT_TRUE(device->Allocate(free / 8 * 5, MemoryKind::kDevice).ok());
   ASSERT_TRUE(device->Allocate(free / 8 * 6, MemoryKind::kDevice).ok());
   EXPECT_TRUE(conversion->Run(*stream, nullptr, nullptr).ok());

@@ -1,5 +1,5 @@
-// The convolutions of networks, for benchmarks and for tests of engines. Pictures are 224 x 224, lenet's 28
-// x 28.
+// The convolutions of networks, for benchmarks and for tests of engines. Pictures have 224 x 224 pixels; the
+// pictures of lenet have 28 x 28.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_NETWORK_CONVOLUTIONS_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_NETWORK_CONVOLUTIONS_H_
 
@@ -32,7 +32,7 @@ inline std::vector<NetworkConvolution> LenetConvolutions(int64_t rows) {
   return {{SameConvolution(rows, 28, 1, 6, 5), 1}, {second, 1}};
 }
 
-// Strides are placed as in torchvision.
+// As in torchvision, a stage's stride is in the 3 x 3 convolution and in the shortcut of its first block.
 inline std::vector<NetworkConvolution> Resnet50Convolutions(int64_t rows) {
   struct Stage {
     int64_t size, width, stride;

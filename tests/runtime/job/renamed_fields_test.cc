@@ -134,8 +134,8 @@ TEST(RenamedFieldsTest, AllFormerNamesOfOneJobAreRead) {
                               "tuning.resources.interval_seconds=0"})));
 }
 
-// Earlier versions wrote the number of servers as max_shards into the job of a run. It would still apply if
-// the run were resumed with more servers.
+// Earlier versions wrote the number of servers as max_shards into the job of a run. This limit would still
+// apply if the run were resumed with more servers.
 TEST(RenamedFieldsTest, DefaultPartitionerWrittenIntoARunIsRemoved) {
   constexpr Row kDefault = {"strategy.parameter_server.partitioner", "",
                             " {\n  min_size {\n    "

@@ -175,7 +175,7 @@ TEST(MemoryPlan, NothingIsOverwrittenBeforeItsLastUse) {
   }
 }
 
-// A residual block: the normalised branch, and the value to which the block adds that branch, share a
+// In a residual block, the normalised branch and the value to which the block adds that branch share a
 // gradient.
 TEST(MemoryPlan, InputsOfASumShareItsGradientWithoutACopy) {
   const GraphLayer product = {.inputs = {0}, .out = 64, .trains = true};
@@ -254,7 +254,7 @@ TEST(MemoryPlan, ActivationWorksInPlaceUnlessItsInputIsReadLater) {
   EXPECT_NE(memory.values[1], memory.values[2]);
 }
 
-// Convolutions, each followed by a normalisation.
+// The graph consists of convolutions, each followed by a normalisation.
 TEST(MemoryPlan, RecomputationKeepsHalfOfTheValuesOfNormalisedConvolutions) {
   std::vector<GraphLayer> layers;
   for (int i = 0; i < 20; ++i) {

@@ -51,8 +51,8 @@ TEST(Zoo, FamiliesHaveTheirPublishedParameterCounts) {
   EXPECT_EQ(Build("lenet {}", {28, 28}, 10)->variables().element_count(), 61'706);
 }
 
-// VGG16's features have 14,714,688 parameters, fc6 102,764,544, fc7 16,781,312, score 86,037; the paper gives
-// 134 million for all.
+// VGG16's features have 14,714,688 parameters. The layers fc6, fc7 and score have 102,764,544, 16,781,312 and
+// 86,037. The paper gives 134 million for all of them together.
 TEST(Zoo, FcnHasTheParameterCountsOfItsPaper) {
   constexpr int64_t kTrunk = 134'346'581, kClasses = 21, kPairs = kClasses * kClasses;
   constexpr int64_t kPool4 = 512 * kClasses + kClasses, kPool3 = 256 * kClasses + kClasses;

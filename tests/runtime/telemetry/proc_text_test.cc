@@ -83,7 +83,7 @@ TEST(ParseProcTextTest, RefusesInvalidNumbers) {
   EXPECT_FALSE(ParseSelfIo("read_bytes: 1.5\nwrite_bytes: 1\n").ok());
 }
 
-TEST(ParseProcTextTest, NamesTheFileAndTheLine) {
+TEST(ParseProcTextTest, ErrorNamesTheFileAndTheLine) {
   const std::string message(ParseUsedMemory("MemTotal: 8 kB\n").status().message());
   EXPECT_EQ(message, "/proc/meminfo: there is no complete line 'MemAvailable:'");
 }

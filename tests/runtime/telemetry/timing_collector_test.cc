@@ -283,7 +283,7 @@ TEST_F(TimingCollectorTest, FirstAddedLine_RemovesLinesOfUndoneWork) {
   EXPECT_THAT(Lines("epochs.csv"), ElementsAre(kEpochsCsvHeader, "1,4,0.5,,,,1,0,0,0,", "2,0,0,,,,0,0,0,0,"));
 }
 
-// A table longer than the pieces in which it is copied.
+// The table is longer than the pieces in which it is copied.
 TEST_F(TimingCollectorTest, LongTable_LosesUndoneLinesOnly) {
   std::vector<std::pair<int, int>> places;
   for (int i = 0; i < 50000; ++i) places.emplace_back(1 + i / 25000, 0);
