@@ -4,9 +4,9 @@ links of 20 Mbit/s with 4 machines, of 1 Gbit/s with one machine behind 200 Mbit
 
     tests/bench/advise_bench.py [TETHYS]     default: build/release/deploy/tethys
 
-For each cluster and model, advise answers (calibration included); then the job runs in every bulk-synchronous shape, those
-near the fastest twice. Prints the answer, its time, the measured best, and what the choice loses. Needs root; the machine
-should do nothing else.
+For each cluster and model, `tethys advise` answers, calibration included. Then the job runs in every bulk-synchronous
+shape; the shapes near the fastest run twice. Prints the answer, its time, the measured best, and the rate that the
+answer loses. Needs root; the machine should do nothing else.
 """
 import os
 import re

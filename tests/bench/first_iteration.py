@@ -4,13 +4,14 @@
   tests/bench/first_iteration.py build/release/deploy/tethys [--against=OTHER/tethys] [--rounds=5] [--workers=1,2,8]
       [--strategy=mirrored|parameter_server]
 
-Trains two networks on 64 samples a worker and step for 100 steps: a perceptron (784-128-10) and LeNet-5, by one worker
-and by several, which are mirrored or have one server. Each round makes every run once; with --against, also by that
-command, and which of the two comes first alternates. Prints for each job the medians over the rounds of the first
-iteration, of the mean of the others (first_iteration_seconds and tmi_avg_seconds of summary.json), of their ratio, and
-of the workers' set-up (plan_seconds). The limit to hold it against: a ratio below 5. Above 1 it remains because workers
-begin their first step at different times and wait for the last one, the more the fewer cores there are. Nothing else
-should run meanwhile."""
+Trains two networks for 100 steps on 64 samples a worker and step: a perceptron (784-128-10) and LeNet-5. They are
+trained by one worker, and by several workers that are mirrored or have one server. Each round makes every run once.
+With --against, each round also makes every run by that command; which command comes first alternates.
+
+Prints for each job the medians over the rounds of four numbers: the first iteration, the mean of the other iterations
+(first_iteration_seconds and tmi_avg_seconds of summary.json), their ratio, and the set-up of the workers
+(plan_seconds). Limit: a ratio below 5. The ratio stays above 1, because workers begin their first step at different
+times and wait for the last worker; with fewer cores they wait longer. Nothing else should run meanwhile."""
 import argparse
 import os
 import statistics

@@ -3,17 +3,17 @@
 
   tests/bench/live_cost.py build/release/deploy/tethys [--pairs=40] [--seconds=4]
 
-Trains a mirrored job with two workers under --dashboard. A client polls /state.json?since=MARK once a second,
-as an open page does, in one window of each pair of neighbouring windows and rests in the other; which of the
-two comes first is drawn by chance. The samples of a window are those of the steps that began in it, by the
-times in steps.csv. Windows of one run differ far less than runs do. While the client rests, the view is a
-thread that waits for a connection; the cost of this thread is not measured. Nor is the CPU time of a browser
-on this machine that draws the page.
+Trains a mirrored job with two workers under --dashboard. A run is divided into pairs of neighbouring windows.
+In one window of each pair a client polls /state.json?since=MARK once a second, as an open page does; in the
+other window the client rests. Chance decides which window comes first. The samples of a window are the
+samples of the steps that began in it, by the times in steps.csv. Windows of one run differ far less than runs
+do. While the client rests, the view is a thread that waits for a connection; the cost of this thread is not
+measured. The CPU time of a browser that draws the page on this machine is not measured either.
 
-Prints the ratio polled / resting of each pair, and the geometric mean of the ratios with a 95 % interval by
-Student's distribution, and the CPU time of a poll in the view and in the client. The ratio includes both
-times. The limit to hold it against: the mean ratio is above 0.995. Nothing else should run meanwhile; the
-share of the CPU that other programs used (others_cpu of summary.json) is printed."""
+Prints the ratio polled / resting of each pair, the geometric mean of the ratios with a 95 % interval by
+Student's distribution, and the CPU time that a poll takes in the view and in the client. The ratio includes
+both CPU times. Limit: the mean ratio is above 0.995. Nothing else should run meanwhile; the share of the CPU
+that other programs used (others_cpu of summary.json) is printed."""
 import argparse
 import csv
 import math

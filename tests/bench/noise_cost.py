@@ -4,11 +4,11 @@
   tests/bench/noise_cost.py build/release/deploy/tethys [--epochs=100] [--servers]
 
 Trains 784-128-10 with two workers and a global batch of 256, mirrored or, with --servers, with one
-bulk-synchronous server. Every sixteenth step measures the noise, and its time is compared with the mean of
-the steps eight before and eight after it, so that measured and other steps interleave in one run. Prints the
-difference per measured step, as a mean without the least and the greatest tenth and with a 95 % interval, and
-a sixteenth of it as a share of the mean step. The limit to hold it against: 0.5 %. Nothing else should run
-meanwhile."""
+bulk-synchronous server. Every sixteenth step measures the noise. Its time is compared with the mean of the
+steps eight before and eight after it, so measured and other steps interleave in one run. Prints the mean
+difference per measured step, without the least and the greatest tenth of the differences, with a 95 %
+interval. Also prints a sixteenth of this difference as a share of the mean step. Limit: a share of 0.5 %.
+Nothing else should run meanwhile."""
 import argparse
 import collections
 import csv

@@ -4,10 +4,10 @@ has a part of a core, a slower link, or is the only one with a faster core or li
 
     tests/bench/odd_host_bench.py [TETHYS [NUMBER...]]     default: build/release/deploy/tethys, all clusters
 
-In each cluster advise answers (calibration included). Then the job runs briefly in every bulk-synchronous way with one
-process a machine that differs by more than which of the three equal machines does what; those near the fastest run
-twice more. Prints the answer, its rate, the best way, and what the choice loses. About two and a half minutes for a
-cluster. Needs root; the machine should do nothing else.
+In each cluster `tethys advise` answers, calibration included. Then the job runs briefly in every bulk-synchronous way
+that has one process a machine. Ways that differ only by the roles of the three equal machines count as one way. The
+ways near the fastest run twice more. Prints the answer, its rate, the best way, and the rate that the answer loses.
+Takes about two and a half minutes for a cluster. Needs root; the machine should do nothing else.
 """
 import os
 import re

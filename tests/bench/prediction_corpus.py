@@ -5,12 +5,13 @@
         default: build/release/deploy/tethys tests/deploy/predict/corpus 25
 
 Each place is a rate of links, a number of machines and a model. The place is calibrated once, for the first
-of its global batches; then the job runs with each global batch in about a dozen shapes, in random order. In
+of its global batches. Then the job runs with each global batch in about a dozen shapes, in random order. In
 most of these shapes the calibration made no brief run. Shapes within 15 % of the fastest run twice.
 FOLDER/PLACE/ gets the job, the host file, the calibration and runs.csv. Places that are there already are
-kept, so a recording that was interrupted goes on. predict_test replays them (corpus_test.cc). Needs root; the
-machine should do nothing else: the share of other programs' CPU is recorded with each run, and runs with more
-than 20 % are left out; the last line says how many.
+kept, so an interrupted recording can be continued. predict_test replays the places (corpus_test.cc).
+
+Needs root; the machine should do nothing else. The share of the CPU that other programs use is recorded with
+each run. Runs with a share above 20 % are left out; the last line says how many.
 """
 import csv
 import glob

@@ -5,12 +5,14 @@
     tests/bench/remote_bench.py BUILD webhdfs://HOST:PORT/PATH [ROUNDS]     a file on a running HDFS
 
 Prints rates in MB/s and seconds of processor time a gigabyte, as medians and ranges, and the median over rounds of the
-ratio of the two rates. Limit: at least 0.9 of curl's; exit status 1 if it is slower. On two processors that other
-programs use, too, the ratio of one call lay between 0.8 and 1.4: repeat it where the machine is quiet. There is less
-processor time to save than rate, since curl copies no byte after it was received, and a reader of data has it copied
-into a block and from there to its place. The server is nginx on a free port of loopback. Where nginx is not installed
-it is that of the tests, which takes far longer for the many ranges of the reader than for curl's one request: the ratio
-then says nothing about the reader, and the limit is not judged (exit status 2)."""
+ratio of the two rates. Limit: at least 0.9 of curl's rate; exit status 1 if the reader is slower. On two processors
+that other programs also used, the ratio of one call lay between 0.8 and 1.4, so repeat the benchmark on a quiet
+machine. The reader saves less processor time than it gains in rate: curl does not copy a byte after receiving it, but
+the reader copies the data into a block and from there to its place.
+
+The server is nginx on a free port of loopback. Without nginx it is the server of the tests, which takes far longer for
+the many ranges of the reader than for curl's one request. The ratio then says nothing about the reader, and the limit
+is not judged (exit status 2)."""
 import getpass
 import json
 import os
