@@ -1,4 +1,4 @@
-// Input: messages of tasks to the chief, as a script. The first line names a strategy, each further line is
+// Input: messages of tasks to the chief, as a script. The first line names a strategy. Each further line is
 // an event:
 //
 //   w0 join { host: "a" }    worker 0 sends this proto::FromTask; p1 is server 1

@@ -20,7 +20,8 @@ FAST_JOB = FULL_JOB.replace("layer { dense { units: 128 activation: RELU } }",
 # The servers hold about 120 MiB together, optimizer slots included, so that a save takes a while.
 BIG_JOB = JOB.replace("units: 128", "units: 20000").replace("limit_samples: 3001", "limit_samples: 300")
 BIG = [*STRATEGIES["ps_sync"], "workers=1", "checkpoint.every_steps=1", "epochs=10000", "evaluate_each_epoch=false"]
-# A task gives up waiting for a silent chief after 20 s, and must then end within 5 s.
+# Seconds after which no task may run any more. A task gives up waiting for a silent chief after 20 s, and ends at most
+# 5 s later. The rest is a margin.
 OUTLIVED_SECONDS = 30
 
 

@@ -303,8 +303,8 @@ class ReportPageTest(unittest.TestCase):
             file.writelines(json.dumps({"progress": {"step": step, "epoch_samples_done": 1, "loss": 1}}) + "\n" for step in (1, 2, 3))
         with View(run) as view:
             body, mark = view.ask("/")[2], view.state()["mark"]
-        # The first poll replaces the last point and adds two points, the second poll has the whole state, the
-        # third poll fails.
+        # The first poll replaces the last point and adds two points. The second poll has the whole state. The third
+        # poll fails.
         answers = [{"mark": "a", "curve_begin": 2, "curve": [{"step": step, "loss": 2} for step in (3, 4, 5)]},
                    {"mark": "b", "curve": [{"step": 9, "loss": 3}], "epoch": [{"step": 9, "validated": True, "validation_loss": 4}]}]
         self.write("live.html", body + f"""<script>

@@ -1,5 +1,6 @@
-// File functions that fail as on a bad disk. failing_calls.cc replaces the C library's functions of these
-// names in every program linked with it. While no FailingCalls exists, they simply make the system calls:
+// File functions that fail as on a bad disk. failing_calls.cc replaces these functions of the C library in
+// every program that is linked with failing_calls.cc. While no FailingCalls exists, they simply make the
+// system calls:
 //
 //   open mkdir write pwrite posix_fallocate ftruncate fsync fdatasync rename unlink unlinkat
 //

@@ -1,5 +1,5 @@
 // Four samples of [4, 5, 3] bytes, in files written by TensorFlow 2.21 and NumPy 2.4: value k of sample i is
-// 7 i + k, the label of sample i is i.
+// 7 i + k, and the label of sample i is i.
 #ifndef TETHYS_TESTS_RUNTIME_DATA_REFERENCE_SAMPLES_H_
 #define TETHYS_TESTS_RUNTIME_DATA_REFERENCE_SAMPLES_H_
 

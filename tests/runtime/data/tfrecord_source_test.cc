@@ -1,6 +1,6 @@
 // Tests that TFRecord files written by TensorFlow 2 are read, and that damaged files are refused. The
-// reference files hold samples of [4, 5, 3] bytes; value k of sample i is 7 i + k, the label of sample i is
-// i. Features are named as in TensorFlow's scripts for ImageNet: "image/encoded" and "image/class/label".
+// reference files hold samples of [4, 5, 3] bytes; value k of sample i is 7 i + k, and the label of sample i
+// is i. Features are named as in TensorFlow's scripts for ImageNet: "image/encoded" and "image/class/label".
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
