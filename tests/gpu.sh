@@ -90,8 +90,8 @@ signal_programs() {
 }
 
 # end_part NUMBER: handles the signal NUMBER. Sends TERM to the part and to the programs that run, waits until all
-# programs have ended, and exits with 128 + NUMBER. Each program runs under `timeout`, which kills the program if it
-# still runs ten seconds after TERM, and which exits when the program has exited.
+# programs have ended, and exits with 128 + NUMBER. Each program runs under `timeout`. If the program still runs ten
+# seconds after TERM, `timeout` kills it.
 end_part() {
   local signal=$1
   trap '' TERM INT HUP

@@ -29,7 +29,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// "const float*,int64_t" for "const float* x, int64_t count = 0".
+// Returns the types in `parameters`: "const float*,int64_t" for "const float* x, int64_t count = 0".
 std::string TypesOfParameters(const std::string& parameters) {
   static const std::regex kValue(" = .*$"), kName(R"(([ *&])\w+$)");
   std::vector<std::string> types;

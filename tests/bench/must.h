@@ -1,4 +1,4 @@
-// Functions that end a benchmark with an error if a call that must succeed fails.
+// If a call that must succeed fails, these functions end the benchmark with the call's error.
 #ifndef TETHYS_TESTS_BENCH_MUST_H_
 #define TETHYS_TESTS_BENCH_MUST_H_
 

@@ -1,5 +1,5 @@
-// Runs code in a separate process that is killed before its Nth system call, to see which state a crash at
-// that instant leaves. For tests of data that must survive a crash:
+// Runs code in a separate process and kills the process before its Nth system call. The test then sees the
+// state that a crash at this instant leaves. For tests of data that must survive a crash:
 //
 //   for (int call = 0; RunKilledBefore(call, Crash::kKill, save) == ProcessEnd::kKilled; ++call) CheckDisk();
 //

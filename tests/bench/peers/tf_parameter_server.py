@@ -211,7 +211,8 @@ class Model:
     def on_server(self, server):
         return [i for i, variable in enumerate(self.variables) if variable.device == self.versions[server].device]
 
-    # Reads the parameters. On each server the count of updates is read first; no server waits for another.
+    # Reads the parameters. On each server the count of updates is read before the parameters. No server waits for
+    # another server.
     def read(self):
         bases, values = [], [None] * len(self.variables)
         for server, version in enumerate(self.versions):

@@ -188,6 +188,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace tethys
 
-// Uses _exit, because a sanitizer's leak check would run in a process of its own, which would be left behind
-// if this process were killed during the check.
+// Uses _exit, so no sanitizer checks for leaks. The check would run in a process of its own. If this process
+// were killed during the check, that process would be left behind.
 int main(int argc, char** argv) { _exit(tethys::Main(argc, argv)); }

@@ -7,8 +7,8 @@
 namespace tethys {
 namespace {
 
-// The course of a worker that takes orders even while it is busy, until a Cut comes, and that answers each
-// Pause.
+// The course of a worker that takes orders even while it is busy. It answers each Pause, and takes no more
+// orders after a Cut.
 class PausingCourse final : public TaskCourse {
  public:
   PausingCourse() : TaskCourse(proto::WORKER) {}

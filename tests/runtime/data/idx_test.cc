@@ -25,7 +25,7 @@ class IdxTest : public ::testing::Test {
     ExpectRefusedInValues(bytes, fragments, kind);
     EXPECT_FALSE(ReadIdxHeader(path(), kind).ok());
   }
-  // Like ExpectRefused, except that the file's header, which is all that ReadIdxHeader reads, may be valid.
+  // Like ExpectRefused, but ReadIdxHeader may accept the file, because it reads only the header.
   void ExpectRefusedInValues(const std::string& bytes, const std::vector<std::string>& fragments,
                              IdxKind kind = IdxKind::kImages) {
     directory_.Write("file", bytes);

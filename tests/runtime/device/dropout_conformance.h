@@ -50,8 +50,8 @@ TEST_P(DeviceConformance, DropoutAgreesWithTheHostsRandomStream) {
   }
 }
 
-// A worker that has the second half of a batch drops the elements that a worker with the whole batch drops in
-// that half.
+// A worker with the second half of a batch must drop the same elements of that half as a worker with the
+// whole batch.
 TEST_P(DeviceConformance, PartsOfABatchDropTheElementsThatTheWholeBatchDrops) {
   const std::vector<float> in(8 * 10, 1.0f);
   const std::vector<float> whole = Drop({.rows = 8, .elements = 10, .seed = kSeed}, 100, in);

@@ -15,8 +15,8 @@ constexpr FormulaCase kTrustFormulas[] = {
     {UpdateFormula::kLars, 1}, {UpdateFormula::kNesterovLars, 1}, {UpdateFormula::kLamb, 2}};
 static_assert(std::size(kFormulas) + std::size(kTrustFormulas) == kUpdateFormulas);
 
-// An arena of 9,200 elements. Its regions: one of several tiles, one that is not decayed, one that is not
-// adapted, one whose parameters are 0, and one whose gradients are 0.
+// An arena of 9,200 elements. Its regions are, in this order: a region of several tiles, one without decay,
+// one without adaptation, one with parameters of 0, and one with gradients of 0.
 constexpr int64_t kTrustElements = 9200;
 inline std::vector<UpdateRegion> TrustRegions() {
   return {{{0, 9001}, 0.1f}, {{9008, 33}, 0}, {{9056, 50}, 0, false}, {{9120, 20}, 0.1f}, {{9152, 20}, 0}};

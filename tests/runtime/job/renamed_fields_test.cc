@@ -1,5 +1,5 @@
-// Tests that a former name of a field is refused in a job that a user writes, with a message that gives the
-// present name, and accepted in the job of a run. Every row of the table is tested.
+// Tests that a former name of a field is refused in a user's job file, with a message that gives the present
+// name. In the job of a run the former name is accepted. Every row of the table is tested.
 #include "runtime/job/renamed_fields.h"
 
 #include <gmock/gmock.h>
