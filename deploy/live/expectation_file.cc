@@ -53,7 +53,7 @@ absl::StatusOr<proto::Expectation> ParseExpectation(absl::string_view text) {
   json.ignore_unknown_fields = true;
   proto::Expectation expectation;
   if (!google::protobuf::util::JsonStringToMessage(std::string(text), &expectation, json).ok()) {
-    return absl::InvalidArgumentError("it is not an expectation in JSON");
+    return absl::InvalidArgumentError("the text is not a tethys.Expectation in JSON");
   }
   if (!MakesSense(expectation)) return absl::InvalidArgumentError("a value is impossible");
   return expectation;

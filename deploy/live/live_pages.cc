@@ -38,7 +38,7 @@ bool HasBearer(const PageRequest& request, absl::string_view token) {
 absl::Status CheckWatchable(const std::string& run_dir) {
   if (!FileExists(run_dir + "/job.textproto")) {
     return absl::InvalidArgumentError(
-        absl::StrCat(run_dir, " holds no run: name a run directory, as `tethys train` prints it"));
+        absl::StrCat(run_dir, " holds no run: name the run directory that `tethys train` printed"));
   }
   const std::string path = absl::StrCat(run_dir, "/", kProgressFile);
   if (!FileExists(path)) {
@@ -144,7 +144,7 @@ std::string LivePages::AnswerForMetrics(const HttpParse& parse, const std::strin
                         "--metrics_token_file names.");
     answer.headers.emplace_back("WWW-Authenticate", "Bearer");
   } else if (parse.request.path != "/metrics") {
-    answer = TextAnswer(404, "There is /metrics, and nothing else on this address.");
+    answer = TextAnswer(404, "This address serves only /metrics.");
   } else {
     answer = AnswerMetrics();
   }
@@ -159,8 +159,8 @@ PageAnswer LivePages::AnswerMetrics() {
 PageAnswer LivePages::AnswerState(const PageRequest& request) {
   const absl::StatusOr<LiveMark> known = ParseMark(request.Parameter("since"));
   if (known.ok()) return {.type = "application/json", .body = run_.JsonSince(*known)};
-  return TextAnswer(400, absl::StrCat("since must be the field mark of an earlier answer; without since, the "
-                                      "answer is the whole state: ",
+  return TextAnswer(400, absl::StrCat("The parameter since must be the field mark of an earlier answer; a "
+                                      "request without since gets the whole state; ",
                                       known.status().message()));
 }
 
@@ -171,10 +171,11 @@ bool LivePages::Knows(const PageRequest& request) const {
 PageAnswer LivePages::AnswerRequest(const PageRequest& request, const std::string& nonce) {
   if (request.host != absl::StrCat("127.0.0.1:", port_) &&
       request.host != absl::StrCat("localhost:", port_)) {
-    return TextAnswer(421, absl::StrCat("This is 127.0.0.1:", port_,
-                                        ": open the address that tethys watch prints. From "
-                                        "another machine: ssh -L ",
-                                        port_, ":127.0.0.1:", port_, " HOST"));
+    return TextAnswer(421,
+                      absl::StrCat("This server is 127.0.0.1:", port_,
+                                   ": open the address that tethys watch prints. To open the address on "
+                                   "another machine, first run there: ssh -L ",
+                                   port_, ":127.0.0.1:", port_, " HOST (HOST: the machine of this server)"));
   }
   if (request.path == "/" && SameSecret(request.Parameter("token"), token_)) {
     PageAnswer answer = TextAnswer(303, "The page is at /.");
@@ -185,12 +186,12 @@ PageAnswer LivePages::AnswerRequest(const PageRequest& request, const std::strin
   }
   if (!Knows(request)) {
     return TextAnswer(403,
-                      "The token is missing: open the address that tethys watch prints; it is in the file "
-                      "watch.url of the run directory, too.");
+                      "The token is missing or wrong: open the address that tethys watch prints. The file "
+                      "watch.url in the run directory contains this address, too.");
   }
   if (request.path == "/state.json") return AnswerState(request);
   if (request.path == "/metrics") return AnswerMetrics();
-  if (request.path != "/") return TextAnswer(404, "There are /, /state.json and /metrics.");
+  if (request.path != "/") return TextAnswer(404, "This address serves only /, /state.json and /metrics.");
   return {.type = "text/html; charset=utf-8",
           .body = FillPage(absl::StrReplaceAll(LivePage(), {{"/*NONCE*/", nonce}}), run_.StateSince({}))};
 }

@@ -40,7 +40,8 @@ absl::StatusOr<std::string> ReadMetricsToken(const std::string& path) {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       path, ": the first line must be a token of ", kLeastLetters, " to ", kMostLetters,
-      " letters, digits and -._~+/=, for example by: (umask 077; openssl rand -hex 16 > ", path, ")"));
+      " letters, digits and -._~+/=; make such a file, for example, by: (umask 077; openssl rand -hex 16 > ",
+      path, ")"));
 }
 
 }  // namespace tethys

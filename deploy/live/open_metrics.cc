@@ -153,17 +153,20 @@ std::string OpenMetricsText(const proto::LiveState& state) {
     return task.pulse().has_staleness() ? task.pulse().staleness() : NAN;
   });
   metrics.Family("tethys_exchange_exposed_ratio", "gauge", "ratio",
-                 "Exposed exchange as a share of compute and exchange, in a worker's median step.");
+                 "Time that a worker waits for the exchange, as a share of this time and its computing time; "
+                 "medians of steps.");
   metrics.PerWorker([](const proto::LiveTask& task) {
     const double exchange = task.pulse().exchange_seconds().median();
     const double both = exchange + task.pulse().compute_seconds().median();
     return both > 0 ? exchange / both : NAN;
   });
-  metrics.Family("tethys_worker_up", "gauge", "", "1 while the worker runs or is done, 0 if silent or lost.");
+  metrics.Family("tethys_worker_up", "gauge", "",
+                 "1 if the worker runs or is done, 0 if the worker starts, is silent or is lost.");
   metrics.PerWorker([](const proto::LiveTask& task) {
     return task.health() == "silent" || task.health() == "lost" || task.health() == "starting" ? 0.0 : 1.0;
   });
-  metrics.Family("tethys_worker_lag_steps", "gauge", "steps", "Steps behind the median of all workers.");
+  metrics.Family("tethys_worker_lag_steps", "gauge", "steps",
+                 "Number of steps by which a worker is behind the median of all workers.");
   metrics.PerWorker([](const proto::LiveTask& task) { return static_cast<double>(task.pulse().lag()); });
   metrics.Family("tethys_resident_memory_bytes", "gauge", "bytes", "Resident memory of a worker.");
   metrics.PerWorker([](const proto::LiveTask& task) {

@@ -119,7 +119,7 @@ absl::Status CannotWrite(const proto::Layer& layer, const std::string& what) {
 }
 
 absl::Status TooLarge() {
-  return absl::ResourceExhaustedError("the model has more than 2 GB, which an ONNX file cannot hold");
+  return absl::ResourceExhaustedError("the model has more than 2 GB, the limit of an ONNX file");
 }
 
 ImageShape ImageOf(const Shape& shape) { return {shape[0], shape[1], shape.size() == 3 ? shape[2] : 1}; }

@@ -29,11 +29,11 @@ constexpr absl::string_view kZip = "PK\x03\x04";
 absl::Status NoSafetensors(const std::string& path, bool archive) {
   return absl::DataLossError(absl::StrCat(
       path, " is no safetensors file", archive ? ", but a ZIP archive, as torch.save writes it" : "",
-      ": write one by safetensors.torch.save_file(model.state_dict(), FILE)"));
+      ": write a safetensors file by safetensors.torch.save_file(model.state_dict(), FILE)"));
 }
 
 constexpr char kSaveFloats[] =
-    "save float32 weights, safetensors.torch.save_file(model.float().state_dict(), FILE)";
+    "save float32 weights by safetensors.torch.save_file(model.float().state_dict(), FILE)";
 
 // IEEE 754's binary16: a sign, 5 bits of exponent with bias 15, 10 bits of fraction.
 float WidenHalf(uint16_t half) {
@@ -188,7 +188,7 @@ absl::StatusOr<std::vector<float>> TorchWeightsFile::ReadFloats(const Safetensor
   for (size_t i = 0; i < values.size(); ++i) {
     if (conversion->convert(bytes.data() + i * conversion->bytes, values[i])) continue;
     return absl::InvalidArgumentError(absl::StrCat(path_, ": tensor '", entry.name, "' is ", entry.dtype,
-                                                   ", and its value ", i,
+                                                   ", and its value at index ", i,
                                                    " cannot be represented exactly in F32: ", kSaveFloats));
   }
   return values;
@@ -206,7 +206,7 @@ absl::StatusOr<std::vector<float>> TorchWeightsFile::Read(const TorchTensor& ten
   if (entry->shape != tensor.shape || FindConversion(entry->dtype) == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat(path_, ": tensor '", tensor.name, "' is ", entry->dtype, " ", ShapeText(entry->shape),
-                     ", the job's model has ", kFloat32Dtype, " ", ShapeText(tensor.shape),
+                     ", but the job's model has ", kFloat32Dtype, " ", ShapeText(tensor.shape),
                      FindConversion(entry->dtype) == nullptr ? absl::StrCat(": ", kSaveFloats) : ""));
   }
   TETHYS_ASSIGN_OR_RETURN(const std::vector<float> torch, ReadFloats(*entry));

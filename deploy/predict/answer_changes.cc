@@ -87,14 +87,14 @@ std::string TurnsText(const PropertyTurns& turns, const std::function<std::strin
                                  ShapePhrase(turns.below->best.shape), " would be the best"));
   }
   if (parts.empty()) {
-    return absl::StrCat("nothing from ", text(range.least), " to ", text(range.most),
+    return absl::StrCat("no value from ", text(range.least), " to ", text(range.most),
                         " changes the strategy.");
   }
   if (!turns.above.has_value() && range.most > range.now) {
-    parts.push_back(absl::StrCat("nothing up to ", text(range.most), " changes the strategy"));
+    parts.push_back(absl::StrCat("no value up to ", text(range.most), " changes the strategy"));
   }
   if (!turns.below.has_value() && range.least < range.now) {
-    parts.push_back(absl::StrCat("nothing down to ", text(range.least), " changes the strategy"));
+    parts.push_back(absl::StrCat("no value down to ", text(range.least), " changes the strategy"));
   }
   return absl::StrCat(absl::StrJoin(parts, "; "), ".");
 }

@@ -49,7 +49,7 @@ using BestAt = std::function<absl::StatusOr<Candidate>(double value)>;
 absl::StatusOr<PropertyTurns> FindTurns(const PropertyRange& range, const JobStrategy& now,
                                         const BestAt& best_at);
 
-// For example "from 3.2 Gbit/s on, mirrored with 7 workers would be the best; nothing down to 1 Mbit/s
+// For example "from 3.2 Gbit/s on, mirrored with 7 workers would be the best; no value down to 1 Mbit/s
 // changes the strategy." `text` returns the text of a value. Values that need not be whole are rounded to two
 // digits, away from the present value.
 std::string TurnsText(const PropertyTurns& turns, const std::function<std::string(double)>& text);

@@ -99,7 +99,7 @@ absl::Status CheckCalibration(const proto::Calibration& calibration, const Calib
                               const std::string& path) {
   if (calibration.build_id() != key.build_id) {
     return absl::FailedPreconditionError(
-        absl::StrCat(path, " was measured with build ", calibration.build_id(), ", this is build ",
+        absl::StrCat(path, " was measured with build ", calibration.build_id(), ", but this is build ",
                      key.build_id, ", which may be faster or slower: ", kRemedy));
   }
   if (calibration.model_signature() != key.model_signature) {

@@ -214,12 +214,13 @@ absl::Status FitExchangeCosts(const std::vector<AnchorRun>& runs, proto::Calibra
   for (const AnchorRun& run : runs) {
     const std::string strategy = StrategyName(run.plan.job());
     if (!(run.step > 0) || !std::isfinite(run.step)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the run of ", strategy, " has a step of ", run.step, " s; it must be above 0"));
+      return absl::InvalidArgumentError(absl::StrCat("the run of ", strategy, " has a step time of ",
+                                                     run.step, " s, but a step time must be above 0"));
     }
     if (!TraitsOf(run.plan.job()).lock_step) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("costs are fitted to jobs in lock step, not to ", strategy));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "costs can be fitted only to jobs whose workers run in lock step, not to a job with the strategy ",
+          strategy));
     }
     TETHYS_ASSIGN_OR_RETURN(const Model model, ModelOf(run.plan));
     TETHYS_ASSIGN_OR_RETURN(const JobComputers computers, JobComputers::Create(run.machines, calibration));

@@ -183,8 +183,8 @@ class NeedsBuilder {
     TETHYS_ASSIGN_OR_RETURN(needs_.pushes, ForecastPushes(plan_, model_, machines_.on_loopback));
     if (needs_.pushes.size() > machines_.servers.size()) {
       return absl::InvalidArgumentError(absl::StrCat("the plan places shards on ", needs_.pushes.size(),
-                                                     " servers, and ", machines_.servers.size(),
-                                                     " have machines"));
+                                                     " servers, but only ", machines_.servers.size(),
+                                                     " servers have machines"));
     }
     needs_.pushes.resize(machines_.servers.size());
     ExchangeNeeds all{.transport = kServers};

@@ -76,7 +76,8 @@ absl::Status TakeDelay(absl::string_view name, absl::string_view value, absl::op
   double seconds = 0;
   if (!ParseWithUnit(value, {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}}, seconds) || seconds <= 0 ||
       seconds > kMaxDelay) {
-    return Wrong(name, value, "a time one way with its unit, above 0 and up to 10s, such as 50us or 1.5ms");
+    return Wrong(name, value,
+                 "the delay in one direction with its unit, above 0 and up to 10s, such as 50us or 1.5ms");
   }
   into = seconds;
   return absl::OkStatus();
@@ -217,7 +218,8 @@ class Supposing {
       std::set<std::string> known;
       for (const HostEntry& host : made_.hosts) known.insert(host.kind.empty() ? host.host : host.kind);
       return absl::InvalidArgumentError(
-          what_if_.kind.empty() ? "no host may run workers, so additional hosts have no model: add kind=NAME"
+          what_if_.kind.empty() ? "no host of the host file may run workers, so it is not known what "
+                                  "additional hosts are like: add kind=NAME"
                                 : absl::StrCat("no host has the kind or the name '", what_if_.kind,
                                                "'; known are ", absl::StrJoin(known, ", ")));
     }

@@ -73,7 +73,7 @@ void Conversation::Listen() {
       return;
     }
     if (answer_.lines.size() >= kMaxLines)
-      return GiveUp(absl::InternalError("the answer of the host has no end"));
+      return GiveUp(absl::InternalError("the answer of the host has too many lines"));
     answer_.lines.emplace_back(rest);
   }
   if (!ended) return;

@@ -115,7 +115,7 @@ std::string KillReason(const MemoryKills& before, const MemoryKills& after, int6
 }
 
 absl::StatusOr<Subprocess> Subprocess::Spawn(const SpawnOptions& options) {
-  TETHYS_CHECK(options.input.size() <= 4096, "a pipe takes only so many bytes before it is read");
+  TETHYS_CHECK(options.input.size() <= 4096, "the input must fit into a pipe that nobody reads yet");
   TETHYS_ASSIGN_OR_RETURN(Pipe input, MakePipe());
   TETHYS_ASSIGN_OR_RETURN(Pipe output, MakePipe());
   TETHYS_ASSIGN_OR_RETURN(Pipe log, MakePipe());

@@ -216,7 +216,7 @@ function shortTable(parent) {
     draw(add(add(more, "div", undefined, "wide"), "table", undefined, "short"), others);
   }
   add(parent, "p", [variants.some(v => hasInterval(v.seconds)) ? intervalNote : "",
-    alike ? ([...runs][0] === 1 ? "One run" : [...runs][0] + " runs") + " of each." : "",
+    alike ? ([...runs][0] === 1 ? "One run" : [...runs][0] + " runs") + " of each variant." : "",
     tie ? "Variants that may be the best are not shown to be slower than " + tag(base) + "." : "",
     ratio && byRank.some(v => v !== base && !v.shown_apart) ? "Where the table says \"not shown\", the quotient of times may differ from 1 by chance." : "", ...(report.strategy_note || []), ...(report.setup || [])].join(" "), "soft");
 }

@@ -28,7 +28,8 @@ Headline SingleRuns(const Contenders& fastest) {
   return {absl::StrCat("No winner yet: ", IntroducedName(first), " trained in ", SecondsText(first.seconds()),
                        ", ", IntroducedName(rival), " in ", SecondsText(rival.seconds()),
                        ", and a single run cannot tell a difference from chance."),
-          "Not known from single runs. What would decide: three or more runs of each (tethys compare "
+          "Single runs do not show which variant is faster. What would decide: three or more runs of each "
+          "(tethys compare "
           "--repeats=3)."};
 }
 

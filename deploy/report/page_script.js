@@ -27,7 +27,7 @@ function add(parent, tag, text, cls) {
   parent.appendChild(node);
   return node;
 }
-const intervalNote = "x ± y, or x (low to high): with 95 % confidence the mean lies between x − y and x + y, or low and high. Means over two runs have no interval.";
+const intervalNote = "x ± y, or x (low to high): with 95 % confidence the mean lies between x − y and x + y, or between low and high. Means over two runs have no interval.";
 const hasInterval = v => v && v.low !== undefined && v.high > v.low;
 // The mean of `v`: "13.70 ± 0.15", rounded to the second significant digit of the interval; "3.3 (1.2 to
 // 9.1)" if the interval is not nearly symmetrical; `alone` gives the text of a mean without an interval.

@@ -151,8 +151,8 @@ std::string NotReachedText(const proto::Report& report) {
     const proto::TimeToTarget& to_target = variant.to_target();
     const int missed = to_target.runs() - to_target.reached();
     if (missed == 0) continue;
-    absl::StrAppend(&text, text.empty() ? " Not reached by " : "; ", missed, " of ", to_target.runs(),
-                    to_target.runs() == 1 ? " run of " : " runs of ", NameInText(variant));
+    absl::StrAppend(&text, text.empty() ? " The target was not reached by " : "; ", missed, " of ",
+                    to_target.runs(), to_target.runs() == 1 ? " run of " : " runs of ", NameInText(variant));
   }
   return text.empty() ? "" : text + ".";
 }
@@ -281,7 +281,8 @@ std::string AtChanceSentence(const Findings& findings) {
   std::vector<std::string> names;
   for (const ReportVariant* variant : findings.hardly_learned) names.push_back(NameInText(*variant));
   return absl::StrFormat(
-      "Hardly better than a guess (%.3g %%): %s. Before any comparison, check labels and data, train longer, "
+      "Accuracies hardly better than a guess (%.3g %%): %s. Before any comparison, check labels and data, "
+      "train longer, "
       "or try another optimizer.learning_rate.",
       100 * findings.fastest.best->chance_accuracy(), NamesText(names));
 }

@@ -21,8 +21,8 @@ bool IsExcepted(const proto::Initial& initial, const std::string& name) {
                      [&name](const std::string& part) { return absl::StartsWith(name, part); });
 }
 
-// Text about the variables in `there`, such as " (it has 'head/weights' of [16, 10], ... and 7 more)".
-// Variables of the wanted shape come first.
+// Text about the variables in `there`, such as " (the checkpoint has 'head/weights' of [16, 10], ... and 7
+// more)". Variables of the wanted shape come first.
 std::string ThereAre(const VariableSet& there, const Shape& wanted) {
   constexpr size_t kMostNamed = 5;
   std::vector<const Variable*> shown;
@@ -34,7 +34,7 @@ std::string ThereAre(const VariableSet& there, const Shape& wanted) {
   const std::string list = absl::StrJoin(shown, ", ", [](std::string* out, const Variable* variable) {
     absl::StrAppend(out, "'", variable->name, "' of ", ShapeText(variable->shape));
   });
-  return absl::StrCat(" (it has ", list.empty() ? "none" : list,
+  return absl::StrCat(" (the checkpoint has ", list.empty() ? "no variables" : list,
                       more > 0 ? absl::StrCat(" and ", more, " more") : "", ")");
 }
 
@@ -46,8 +46,9 @@ absl::Status CheckSet(const proto::Initial& initial, const VariableSet& wanted, 
     const Variable* const found = there.Find(variable.name);
     if (found != nullptr && found->shape == variable.shape) continue;
     const std::string what =
-        found == nullptr ? absl::StrCat(" has no '", variable.name, "'", ThereAre(there, variable.shape))
-                         : absl::StrCat(": '", variable.name, "' has shape ", ShapeText(found->shape));
+        found == nullptr
+            ? absl::StrCat(" has no variable '", variable.name, "'", ThereAre(there, variable.shape))
+            : absl::StrCat(": '", variable.name, "' has shape ", ShapeText(found->shape));
     return absl::FailedPreconditionError(absl::StrCat("initial.checkpoint: ", path, what,
                                                       ", but the job's model has this variable with shape ",
                                                       ShapeText(variable.shape),

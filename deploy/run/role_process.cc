@@ -29,8 +29,8 @@ namespace {
 constexpr int kThreadsOfRole = 12;
 
 constexpr char kSecretRemedy[] =
-    ": the first line on standard input must be TOKEN JOB_ID, which launchers write, see tethys train; or "
-    "name a file with that line by --token_file";
+    ": the first line on standard input must be TOKEN JOB_ID, as a launcher such as tethys train writes it; "
+    "or name a file with this line by --token_file";
 
 // Ends this process when `fd` reaches end of file. Bytes before the end of file are ignored.
 absl::Status WatchLauncher(int fd) {
@@ -70,7 +70,7 @@ absl::StatusOr<JobSecret> ReadSecretLine(int fd) {
     if (got <= 0 || c == '\n') break;
     line += c;
   }
-  if (c != '\n') return absl::InvalidArgumentError("the secret has no end");
+  if (c != '\n') return absl::InvalidArgumentError("the line with the secret has no end");
   return ParseSecretLine(line);
 }
 
@@ -98,11 +98,11 @@ absl::StatusOr<JobSecret> ReadSecretFile(const std::string& path) {
   TETHYS_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenPrivateFile(path, "the job's token"));
   const absl::StatusOr<JobSecret> secret = ReadSecretLine(fd.get());
   if (!absl::IsInvalidArgument(secret.status())) return secret;
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": ", secret.status().message(),
-                   "; its first line must be TOKEN JOB_ID, 32 hexadecimal digits and a word, for example by: "
-                   "(umask 077; echo $(openssl rand -hex 16) job-1 > ",
-                   path, ")"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": ", secret.status().message(),
+      "; the first line of this file must be TOKEN JOB_ID, 32 hexadecimal digits and a word, for example by: "
+      "(umask 077; echo $(openssl rand -hex 16) job-1 > ",
+      path, ")"));
 }
 
 FlagSpec TokenFileFlag() {
@@ -181,7 +181,9 @@ CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,
                  .value = "HOST",
                  .help = "Address to listen on. Default: this machine's address on the route to the chief."},
                 HostFlag(),
-                {.name = "incarnation", .value = "N", .help = "Number of this start of the task. Default 1."},
+                {.name = "incarnation",
+                 .value = "N",
+                 .help = "How often the task was started, this start included. Default 1."},
                 {.name = "connect_timeout",
                  .value = "SECONDS",
                  .help = "The longest wait for the chief's answer when the process joins. Default 30."},

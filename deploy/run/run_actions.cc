@@ -85,7 +85,7 @@ int StopRun(const std::string& path, Nanoseconds limit) {
   if (!launcher.ok()) return Fail("runs", launcher.status(), kExitBadRequest);
   const std::pair<int64_t, int64_t> begun = TimeWritten(path + "/job.textproto");
   if (const absl::Status asked = launcher->AskToStop(); !asked.ok()) return Fail("runs", asked, kExitFailed);
-  std::printf("asked process %lld to end %s, as Ctrl-C does; waiting until the run has ended\n",
+  std::printf("asked process %lld to end the run %s, as Ctrl-C does; waiting until the run has ended\n",
               static_cast<long long>(launcher->name().process), path.c_str());
   std::fflush(stdout);
   const absl::StatusOr<bool> ended = launcher->WaitForEnd(limit);

@@ -61,7 +61,7 @@ absl::StatusOr<std::string> ScheduledJobFile(const Flags& flags) {
   if (!flags.arguments().empty()) return flags.arguments()[0];
   if (!flags.Has("resume") || !flags.Has("run_dir")) {
     return absl::InvalidArgumentError(
-        "--from needs JOB, on every machine; it may be left out only with --resume and --run_dir=DIR, once "
+        "--from needs JOB on every machine; JOB may be left out only with --resume and --run_dir=DIR, once "
         "the run has begun");
   }
   const std::string stored = flags.Get("run_dir") + "/job.textproto";

@@ -224,7 +224,8 @@ void AddRemarks(const LoadedStudy& study, absl::Span<const StudyRun> runs, proto
         mean.mean() * 100, most * 100,
         aside == 0 ? ""
                    : absl::StrCat(" ", PluralText(aside, "run"),
-                                  aside == 1 ? " that they disturbed was" : " that they disturbed were",
+                                  aside == 1 ? " that other programs disturbed was"
+                                             : " that other programs disturbed were",
                                   " repeated and put aside.")));
   }
   if (blocks.size() == 1) {

@@ -27,7 +27,7 @@ absl::Status CheckTime(const proto::BatchTime& time, int64_t before) {
   for (const double ready : time.ready()) sound = sound && NotNegative(ready);
   if (sound) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("a time of batch ", time.batch(), " is not a positive number"));
+      absl::StrCat("a measured time of batch size ", time.batch(), " is not a positive number"));
 }
 
 }  // namespace
@@ -45,9 +45,9 @@ absl::StatusOr<BatchCurve> BatchCurve::Create(std::vector<proto::BatchTime> time
     if (segment.first() <= before || segment.last() < segment.first() ||
         segment.last() > times.back().batch() || !std::isfinite(segment.at_zero()) ||
         !std::isfinite(segment.per_sample())) {
-      return absl::InvalidArgumentError(absl::StrCat("the line over batches ", segment.first(), " to ",
-                                                     segment.last(),
-                                                     " does not lie within the measured batches, in order"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the line over batch sizes ", segment.first(), " to ", segment.last(),
+                       " must lie within the measured batch sizes and after the line before it"));
     }
     before = segment.last();
   }

@@ -41,7 +41,7 @@ absl::StatusOr<MeterQuestion> ParseMeterQuestion(absl::string_view line) {
       return question;
     }
   }
-  return absl::InvalidArgumentError("the question is not understood");
+  return absl::InvalidArgumentError("the meter does not understand this question");
 }
 
 std::vector<std::string> PlanQuestions(const std::string& plan) {

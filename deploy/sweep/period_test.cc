@@ -122,7 +122,8 @@ proto::PeriodTest TestPeriod(const RoundTimes& rounds, int period, uint64_t seed
   const double median = Median(values);
   const std::optional<double> cost = CostOf(rounds.batch, values, period);
   if (!cost.has_value()) {
-    test.set_reason("with these batches, such jumps cannot be distinguished from a straight line");
+    test.set_reason(
+        "with these batch sizes, jumps of this period cannot be distinguished from a straight line");
     return test;
   }
   test.set_rank(1);

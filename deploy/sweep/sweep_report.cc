@@ -27,7 +27,7 @@ std::string MarkdownText(const std::string& text) {
 }
 
 std::string TitleOf(const proto::Sweep& sweep) {
-  return absl::StrCat("Step time over the batch: ", sweep.job());
+  return absl::StrCat("Step time by batch size: ", sweep.job());
 }
 
 std::string MadeOf(const proto::Sweep& sweep) {

@@ -159,7 +159,7 @@ class ReportPageTest(unittest.TestCase):
         for name in ("one worker alone", "2 mirrored workers", "2 asynchronous workers with 1 parameter server"):
             self.assertRegex(page, f"<div>{name}<")
         self.assertIn("<th class=\"more\">global batch</th>", page)
-        self.assertIn("2 runs of each.", page)
+        self.assertIn("2 runs of each variant.", page)
         self.assertNotIn("with 95 % confidence the mean lies between", page[:page.index("<script")], "two runs have no interval")
         self.assertEqual(sorted(re.findall(r'class="chip"[^>]*>(\w+)<', page)), ["A", "B", "C"])
         self.assertEqual(page.count("<canvas"), 1, "only the picture is drawn before a section is opened")

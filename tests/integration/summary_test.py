@@ -266,7 +266,7 @@ class RunsTest(unittest.TestCase):
             os.truncate(run.path(".lock"), 0)  # Older builds leave an empty file.
             status, output = command(["runs", "stop", run.directory])
             self.assertEqual(status, 0, output)
-            self.assertIn(f"asked process {run.launcher.pid} to end ", output)
+            self.assertIn(f"asked process {run.launcher.pid} to end the run ", output)
             self.assertIn("the run ended with status interrupted after ", output)
             self.assertEqual(run.finish(), 1)
 

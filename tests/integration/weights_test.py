@@ -312,7 +312,8 @@ class WeightsTest(TethysTest):
         path = self.rewritten("lossy.safetensors", dtype="F64",
                               convert=lambda values: struct.pack(f"<{len(values)}d", *([0.1] * len(values))))
         self.refused(["import", self.job, f"--weights={path}", f"--out={self.path('no64')}"],
-                     "tensor 'stem.weight' is F64, and its value 0 cannot be represented exactly in F32", remedy)
+                     "tensor 'stem.weight' is F64, and its value at index 0 cannot be represented exactly in F32",
+                     remedy)
         for dtype, size in (("I32", 4), ("F8_E4M3", 1)):
             path = self.rewritten(f"{dtype}.safetensors", dtype=dtype, convert=lambda values: bytes(size * len(values)))
             self.refused(["import", self.job, f"--weights={path}", f"--out={self.path('no8')}"],
@@ -567,7 +568,8 @@ class WeightsTest(TethysTest):
                 ([f"initial.checkpoint={self.path('nowhere')}"], ["initial.checkpoint", "nowhere does not exist"]),
                 (["initial.except=head"], ["initial.checkpoint", "is missing"]),
                 ([f"initial.checkpoint={self.base}", "model.layer[4].name=last"],
-                 ["has no 'last/weights' (it has 'head/weights' of [16, 10], ", " more)", "initial.except"]),
+                 ["has no variable 'last/weights' (the checkpoint has 'head/weights' of [16, 10], ", " more)",
+                  "initial.except"]),
                 ([f"initial.checkpoint={self.base}", "model.layer[3].dense.units=17"],
                  ["'hidden/weights' has shape [864, 16]", "[864, 17]"]),
                 ([f"initial.checkpoint={self.base}", "initial.except=tail/"], ["no variable's name begins with \"tail/\""]),
@@ -594,7 +596,8 @@ class WeightsTest(TethysTest):
         wide = "--set=model.layer[3].dense.units=17"
         renamed = "--set=model.layer[4].name=last"
         for arguments, text in (([f"--weights={self.path('none')}"], "cannot open"),
-                                ([f"--weights={self.job}"], "is no safetensors file: write one by safetensors.torch"),
+                                ([f"--weights={self.job}"],
+                                 "is no safetensors file: write a safetensors file by safetensors.torch"),
                                 ([f"--weights={pickled}"], "but a ZIP archive, as torch.save writes it"),
                                 ([f"--weights={cut}"], "cut short"),
                                 ([f"--weights={exported}", wide], "'hidden.weight' is F32 [16, 864]"),

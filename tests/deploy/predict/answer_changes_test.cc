@@ -81,11 +81,12 @@ TEST(TurnsTextTest, ValuesAreRoundedAwayFromThePresentValue) {
             "from 3.2 Gbit/s on, mirrored with 7 workers would be the best; at 1 Mbit/s, local would be the "
             "best.");
   turns.below.reset();
-  EXPECT_EQ(TurnsText(turns, mbit),
-            "from 3.2 Gbit/s on, mirrored with 7 workers would be the best; nothing down to 1 Mbit/s changes "
-            "the strategy.");
+  EXPECT_EQ(
+      TurnsText(turns, mbit),
+      "from 3.2 Gbit/s on, mirrored with 7 workers would be the best; no value down to 1 Mbit/s changes "
+      "the strategy.");
   turns.above.reset();
-  EXPECT_EQ(TurnsText(turns, mbit), "nothing from 1 Mbit/s to 100 Gbit/s changes the strategy.");
+  EXPECT_EQ(TurnsText(turns, mbit), "no value from 1 Mbit/s to 100 Gbit/s changes the strategy.");
 }
 
 TEST(TurnsTextTest, WholeNumbersAreNotRounded) {
@@ -93,7 +94,7 @@ TEST(TurnsTextTest, WholeNumbersAreNotRounded) {
                             .below = {},
                             .above = Turn{123, Named("ps_sync", 3, 1)}};
   EXPECT_EQ(TurnsText(turns, [](double hosts) { return absl::StrCat(hosts, " hosts"); }),
-            "from 123 hosts on, ps_sync with 3 workers and 1 server would be the best; nothing down to 1 "
+            "from 123 hosts on, ps_sync with 3 workers and 1 server would be the best; no value down to 1 "
             "hosts changes the strategy.");
 }
 

@@ -64,7 +64,7 @@ TEST(ComparisonTableTest, ShowsMeanAndIntervalPerVariant) {
       "B  ps_async  ps_async        6        2     768       85.50                21.0    2,577     25.0  "
       "795 TCP    1.00  push\n"
       "Means over runs. x ± y, or x (low to high): with 95 % confidence the mean lies between x - y and x +\n"
-      "y, or low and high. Means over two runs have no interval.\n");
+      "y, or between low and high. Means over two runs have no interval.\n");
 }
 
 TEST(ComparisonTableTest, BytesThroughMemory_AreMarkedAndTcpBytesAreNot) {

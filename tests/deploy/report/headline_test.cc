@@ -315,7 +315,8 @@ TEST_F(HeadlineTest, SingleRunDecidesNothing) {
             "No winner yet: A (mirrored) trained in 10.00 ± 0.25 s, B (ps_sync) in 20 s, and a single run "
             "cannot tell a difference from chance.");
   EXPECT_EQ(HowSure(),
-            "Not known from single runs. What would decide: three or more runs of each (tethys compare "
+            "Single runs do not show which variant is faster. What would decide: three or more runs of each "
+            "(tethys compare "
             "--repeats=3).");
 }
 

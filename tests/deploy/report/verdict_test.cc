@@ -204,11 +204,10 @@ TEST_F(TargetVerdictTest, DifferenceWithinNoiseIsNotShown) {
 
 TEST_F(TargetVerdictTest, VariantWithMissedTargetIsNamedAndNotFirst) {
   SetTargets(Value(3, 6, 0.1), Value(2, 1, 0.1), 1);
-  EXPECT_THAT(Text(),
-              HasSubstr("\nMirrored reached 85 % validation accuracy in 6.00 ± 0.25 s. Not reached by "
-                        "1 of 3 runs of ps."));
+  EXPECT_THAT(Text(), HasSubstr("\nMirrored reached 85 % validation accuracy in 6.00 ± 0.25 s. The target "
+                                "was not reached by 1 of 3 runs of ps."));
   SetTargets(Value(0, 0), Value(0, 0), 3);
-  EXPECT_THAT(Text(), HasSubstr("Not reached by 3 of 3 runs of ps."));
+  EXPECT_THAT(Text(), HasSubstr("The target was not reached by 3 of 3 runs of ps."));
 }
 
 TEST_F(TargetVerdictTest, TargetReachedInFirstEpochSuggestsAHigherTarget) {
@@ -288,8 +287,10 @@ TEST_F(VerdictTest, WarnsIfOtherProgramsUsedTheCpu) {
 TEST_F(VerdictTest, NamesVariantThatStayedAtChance) {
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.15)).set_chance_accuracy(0.1);
   Add("ps_sync", Value(3, 20, 0.1), Value(3, 0.87)).set_chance_accuracy(0.1);
-  EXPECT_THAT(Text(),
-              HasSubstr("Hardly better than a guess (10 %): mirrored. Before any comparison, check labels"));
+  EXPECT_THAT(
+      Text(),
+      HasSubstr(
+          "Accuracies hardly better than a guess (10 %): mirrored. Before any comparison, check labels"));
 }
 
 TEST_F(VerdictTest, SingleFailedRunShowsItsProgress) {

@@ -130,7 +130,7 @@ TEST_F(TokenFileTest, FileReadableByOthersIsRefused) {
 TEST_F(TokenFileTest, ErrorExplainsFormatWithoutToken) {
   const absl::Status status = Read(absl::StrCat(kToken, "\n"), 0600).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("its first line must be TOKEN JOB_ID"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the first line of this file must be TOKEN JOB_ID"));
   EXPECT_THAT(std::string(status.message()), Not(HasSubstr(kToken)));
   EXPECT_FALSE(Read("", 0600).ok());
   EXPECT_EQ(ReadSecretFile("/nowhere/token").status().code(), absl::StatusCode::kNotFound);

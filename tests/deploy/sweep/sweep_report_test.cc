@@ -138,7 +138,7 @@ TEST(SweepFilesTest, WrittenSweepIsReadBackAndEscapedInPages) {
   const std::string csv = *ReadFile(directory.Path("sweep.csv"));
   EXPECT_THAT(csv, HasSubstr("\nslave|1,small,cpu,16,0.0026,0,6153.84615,"));
   const std::string markdown = *ReadFile(directory.Path("report.md"));
-  EXPECT_THAT(markdown, HasSubstr("# Step time over the batch: vgg &lt;/script>"));
+  EXPECT_THAT(markdown, HasSubstr("# Step time by batch size: vgg &lt;/script>"));
   EXPECT_THAT(markdown, HasSubstr("\n## slave\\|1"));
   EXPECT_THAT(markdown, HasSubstr("| 16 | 2.6 | 6154 |"));
   const std::string page = *ReadFile(directory.Path("report.html"));
