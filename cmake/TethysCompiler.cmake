@@ -22,9 +22,8 @@ if(TETHYS_CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER env CCACHE_DEPEND=1 ${TETHYS_CCACHE})
 endif()
 
-# Only checks that another compiler gives no warnings: the program and its libraries are built, the programs
-# of tests are compiled but not linked, and nvcc is not called, because every other build calls it for the
-# same files.
+# A build with this option only shows whether another compiler gives warnings. Programs of tests are compiled
+# but not linked, and nvcc is not called, because every other build calls nvcc for the same files.
 option(TETHYS_CHECK_ONLY "Neither link tests nor compile the GPU's code" OFF)
 
 # Every target gets this option, because only targets with the same options can share the precompiled headers.
@@ -34,8 +33,8 @@ add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-pthread>)
 add_library(tethys_unoptimized INTERFACE)
 target_compile_options(tethys_unoptimized INTERFACE -O0)
 
-# Set by .ci/run only, because another version of a compiler or library may give new warnings, which must not
-# keep users from building.
+# Only .ci/run sets this option: another version of a compiler or library may give new warnings, and these
+# must not keep users from building.
 option(TETHYS_WARNINGS_AS_ERRORS "Stop the build at a warning" OFF)
 
 # Linked by every target with code of our own, never by generated code.

@@ -1,7 +1,7 @@
 # Most of what the compiler reads for a source are headers of the standard library, Abseil, Protobuf and GoogleTest.
 # They are precompiled once and shared, which halves the time of a clean build. Sources must still include what they
-# use: precompiled_names_test checks this. A source with an optimisation level of its own does not use precompiled
-# headers (SKIP_PRECOMPILE_HEADERS), because GCC 12 may crash on it.
+# use: precompiled_names_test checks this. A source with an optimisation level of its own must not use precompiled
+# headers (SKIP_PRECOMPILE_HEADERS), because GCC 12 may crash on such a source.
 set(precompiled_headers <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstring> <functional> <map> <memory>
   <optional> <set> <sstream> <string> <string_view> <thread> <utility> <vector>
   <absl/status/status.h> <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_join.h>

@@ -19,8 +19,8 @@ function(tethys_small name)
   set_target_properties(${name} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
 endfunction()
 
-# tethys_embed(NAME FUNCTION FILE): embeds a file in the library NAME, as absl::string_view tethys::FUNCTION(), which
-# the source that uses it declares.
+# tethys_embed(NAME FUNCTION FILE): embeds FILE in the library NAME. absl::string_view tethys::FUNCTION()
+# returns the contents; a source that calls this function must declare it.
 function(tethys_embed name function file)
   get_filename_component(path ${file} ABSOLUTE)
   set(source ${CMAKE_CURRENT_BINARY_DIR}/embedded_${function}.cc)
@@ -60,8 +60,8 @@ function(tethys_benchmark name)
 endfunction()
 
 # tethys_fingerprint(NAME FILE...): the target tethys_NAME_fingerprint makes NAME_fingerprint.h in the
-# caller's build folder. It defines TETHYS_NAME_FINGERPRINT, a hash of the files and the compiler, which a
-# library that is opened at run time and its loader both contain (runtime/base/own_library.h).
+# caller's build folder. The header defines TETHYS_NAME_FINGERPRINT, a hash of the files and the compiler. A
+# library that is opened at run time and its loader both contain this hash (runtime/base/own_library.h).
 function(tethys_fingerprint name)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/${name}_fingerprint)
   string(TOUPPER TETHYS_${name}_FINGERPRINT macro)

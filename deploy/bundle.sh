@@ -71,7 +71,7 @@ version=$(getconf GNU_LIBC_VERSION)
 cat > "$folder/tethys" <<SCRIPT
 #!/bin/sh
 # The path is made absolute because the program starts itself again, maybe from another folder. The loader ignores
-# LD_LIBRARY_PATH if --library-path is given, but a GPU's driver may be there.
+# LD_LIBRARY_PATH if --library-path is given, but this variable may name the folder of a GPU's driver.
 case \$0 in */*) folder=\${0%/*} ;; *) folder=. ;; esac
 folder=\$(cd "\$folder" && pwd) || exit
 loader=\$folder/lib/c/${loader##*/} libraries=\$folder/lib:\$folder/lib/c

@@ -1,5 +1,5 @@
 // A mark says how many points of a run's curve and how many epochs a reader of the live view has already, so
-// that an answer needs to contain only the newer ones. The text of a mark, for URLs and JSON, is
+// that an answer needs to contain only newer points and epochs. The text of a mark, for URLs and JSON, is
 // "GENERATION.POINTS.EPOCHS". Pure; any thread.
 #ifndef TETHYS_DEPLOY_LIVE_LIVE_MARK_H_
 #define TETHYS_DEPLOY_LIVE_LIVE_MARK_H_

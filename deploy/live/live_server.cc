@@ -26,8 +26,8 @@ constexpr Nanoseconds kRequestTime = kSecond;    // The longest time until a con
 enum class Door { kView, kMetrics };
 
 // A connection, which serves one request. After the answer, the connection is read until the other side
-// closes it: closing it first would reset the connection if the other side has sent more, and the answer
-// might be lost.
+// closes it: if this side closed it before reading everything that the other side sent, the system would
+// reset the connection, and the answer might be lost.
 class Connection {
  public:
   Connection(FileDescriptor fd, Door door, Nanoseconds now)
@@ -182,7 +182,7 @@ class TcpLiveServer final : public LiveServer {
   WatchedRun run_;
   LivePages pages_;
   std::vector<Connection> connections_;
-  AcceptPause pause_{clock_};  // The pause after a failed accept; also ended when a connection closes.
+  AcceptPause pause_{clock_};  // The pause after a failed accept. It also ends when a connection closes.
 };
 
 absl::StatusOr<FileDescriptor> ListenAt(const HostPort& address, const char* remedy) {

@@ -32,7 +32,7 @@
 
 namespace tethys {
 
-// How a run ended whose launcher has not written a final event.
+// How a run ended if its launcher has not written a final event.
 struct LeftRun {
   std::string error;
   std::string go_on;  // How the user can go on with the run, as in RunSummary.
@@ -49,7 +49,7 @@ class WatchedRun {
   WatchedRun(std::string run_dir, std::string job, absl::optional<proto::Expectation> expectation,
              FindLeftRun find_left = nullptr);
   // Reads new events, and returns the state without the points and epochs that a reader with the mark `known`
-  // has. If the events cannot be read, the state has a note about it.
+  // has. If the events cannot be read, the state has a note about the error.
   proto::LiveState StateSince(const LiveMark& known);
   // StateSince as JSON. Makes the text again only if the state has changed or `known` is another mark.
   const std::string& JsonSince(const LiveMark& known);
@@ -68,7 +68,7 @@ class WatchedRun {
   LiveMark json_known_;  // The mark that `json_` is for.
 };
 
-// The answers to valid requests and to refused ones. Blocks only on the run's local file.
+// Makes the answers to valid and to refused requests. Blocks only on the run's local file.
 class LivePages {
  public:
   // `metrics_token`: as in LiveServerOptions, the token of callers from other machines.

@@ -14,7 +14,8 @@
 namespace tethys {
 namespace {
 
-// In seconds. The bytes in a longer gap between pulses are not estimated from the rate of the newest pulse.
+// In seconds. If the gap between two pulses is longer, the bytes moved in this gap are not estimated from the
+// rate of the newest pulse.
 constexpr double kLongestGap = 60;
 // A pulse has 64 counts of staleness; a damaged line may have more.
 constexpr int kMostCounts = 64;

@@ -16,8 +16,8 @@
 namespace tethys {
 
 // Invariants, for any events:
-//  1. The state is bounded: curves have at most kMostPoints points, lists of epochs kMostEpochs, of tasks
-//     kMostTasks, of notes kMostNotes.
+//  1. The state is bounded: it has at most kMostPoints points of a curve, kMostEpochs epochs, kMostTasks
+//     tasks and kMostNotes notes.
 //  2. The steps of the curve and the numbers of the epochs rise: an attempt that goes on from a checkpoint
 //     replaces the points and epochs that it repeats.
 //  3. The points and epochs that mark() counts keep their values and indices until the generation changes.
@@ -63,7 +63,8 @@ class LiveFold {
   void Compare(const proto::Pulse& pulse);
   // Prepares a list with ascending `position` for a new element at the position `next`: removes the elements
   // that the new element replaces, and the last element if it is less than `gap` beyond the last but one.
-  // Returns true if the list had `most` elements and was thinned, for each `kind` of elements (0 or 1) apart.
+  // Returns true if the list had `most` elements and was thinned. The elements of each kind (`kind` returns 0
+  // or 1) are thinned by themselves.
   template <typename List, typename Position, typename Kind>
   bool MakeRoom(List& list, int64_t next, double gap, int most, const Position& position, const Kind& kind);
 

@@ -48,7 +48,7 @@ class MetricsWriter {
     labels.insert(labels.end(), more.begin(), more.end());
     absl::StrAppend(&text_, name_, suffix, LabelsText(labels), " ", Number(value), "\n");
   }
-  // Adds a sample for each worker that has the value; `value` returns NaN for a worker without it.
+  // Adds a sample for each worker that has the value. `value` must return NaN for a worker that does not.
   template <typename Value>
   void PerWorker(const Value& value) {
     for (const proto::LiveTask& task : state_.task()) {

@@ -3,9 +3,9 @@
 // afterwards. Blocking on a local file; thread-compatible.
 //
 // The file is bounded: a file beyond kMostBytes is replaced by a thinned file. The newest lines stay as they
-// are; of the older lines, every second pulse and every second progress are left out. So the file shows the
-// whole course of a long run coarsely and its newest part completely. A reader notices the replacement and
-// starts again.
+// are; of the older lines, every second pulse and every second progress event are left out. So the file shows
+// the whole course of a long run coarsely and its newest part completely. A reader notices the replacement
+// and starts again.
 #ifndef TETHYS_DEPLOY_LIVE_PROGRESS_FILE_H_
 #define TETHYS_DEPLOY_LIVE_PROGRESS_FILE_H_
 
@@ -24,8 +24,8 @@ namespace tethys {
 extern const char kProgressFile[];  // The file's name in the run directory.
 
 // Shortens `lines` to about `most` bytes. Among the lines before the last `most` / 4 bytes, it leaves out
-// every second pulse and every second progress repeatedly, then every second other event, and finally lines
-// at the beginning. Pure.
+// every second pulse and every second progress event repeatedly, then every second other event, and finally
+// lines at the beginning. Pure.
 std::string ThinLines(absl::string_view lines, int64_t most);
 
 class ProgressFile {

@@ -10,7 +10,8 @@
 namespace tethys {
 namespace {
 
-// In seconds. A longer gap between pulses is a pause of the run, or pulses were thinned.
+// In seconds. If the gap between two pulses is longer, the run paused, or pulses between the two were left
+// out.
 constexpr double kLongestGap = 10;
 // The most machines that are read from a pulse; a damaged line may name more.
 constexpr size_t kMostMachines = 4096;

@@ -37,7 +37,7 @@ class TimeLeft {
     double seconds = 0;
     double samples = 0;  // Samples used since the job began.
   };
-  // In order of time, with even gaps; if there are too many marks, every second one is dropped.
+  // In order of time, with even gaps; if there are too many marks, every second mark is dropped.
   std::vector<Mark> marks_;
   double gap_ = 0;  // The least number of seconds between two marks.
   Mark newest_;

@@ -57,7 +57,7 @@ const char* ValuesText(bool floats, bool known, Standardised standardised) {
                 : "(pixel / 255 - mean) / deviation, of pixels from 0 to 255";
 }
 
-// How images as the data has them become the input of the network.
+// How the images of the data become the input of the network.
 std::string OrderText(const Model& model) {
   const Shape& sample = model.sample_shape();
   if (sample.size() == 2) {

@@ -1,9 +1,9 @@
 // A trained model as an ONNX graph, for onnxruntime and other programs. The graph's input "input" is float32
-// [N, channels, height, width] with the pixels as they are in the data, 0 to 255 (its first nodes standardise
-// them); samples of one axis, or of more than three, keep their axes. Its output "logits" is [N, classes] or,
-// for maps of labels, [N, classes, height, width]. Dropout is left out, and batch normalisation uses the
-// moving statistics. Operators are those of opset 13, https://onnx.ai/onnx/operators. Pure, but for the calls
-// of `read`.
+// [N, channels, height, width] with the pixels as they are in the data, 0 to 255 (the first nodes of the
+// graph standardise the pixels); samples of one axis, or of more than three, keep their axes. The graph's
+// output "logits" is [N, classes] or, for maps of labels, [N, classes, height, width]. Dropout is left out,
+// and batch normalisation uses the moving statistics. Operators are those of opset 13,
+// https://onnx.ai/onnx/operators. Pure, but for the calls of `read`.
 #ifndef TETHYS_DEPLOY_MODEL_FILES_ONNX_MODEL_H_
 #define TETHYS_DEPLOY_MODEL_FILES_ONNX_MODEL_H_
 

@@ -71,7 +71,7 @@ class NpyPredictions final : public PredictionFile {
   absl::Status Begin() {
     std::string description = absl::StrFormat("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %s), }",
                                               shape_.samples, absl::StrJoin(shape_.output, ", "));
-    // The length of "\x93NUMPY", the version and the length of the description.
+    // The bytes before the description: "\x93NUMPY", the version and the length of the description.
     constexpr int64_t kFixedBytes = 10;
     const auto unpadded = kFixedBytes + static_cast<int64_t>(description.size()) + 1;
     description.append((kNpyAlignment - unpadded % kNpyAlignment) % kNpyAlignment, ' ');

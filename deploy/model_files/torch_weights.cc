@@ -33,7 +33,7 @@ std::string TorchName(absl::string_view variable) {
   return std::string(variable);
 }
 
-// Finds layers whose output is a flattened image whose features have another order than in PyTorch. OutputOf
+// Finds layers that output a flattened image with its features in another order than PyTorch's. OutputOf
 // returns the shape of this image, or nullopt for other layers. `position` is the index of a layer in the
 // description.
 class FlattenedImages {

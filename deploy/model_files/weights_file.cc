@@ -95,8 +95,8 @@ const Conversion* FindConversion(absl::string_view dtype) {
   return found == std::end(kConversions) ? nullptr : found;
 }
 
-// A text such as "; it has 'a.weight' ([3, 4]), ...": first the tensors whose names end in `missing`, then
-// the other tensors.
+// A text such as "; the file has 'a.weight' ([3, 4]), ...": first the tensors whose names end in `missing`,
+// then the other tensors.
 std::string ThereAre(const std::vector<SafetensorsEntry>& entries, const std::string& missing) {
   std::vector<const SafetensorsEntry*> shown;
   for (const SafetensorsEntry& entry : entries) shown.push_back(&entry);

@@ -1,6 +1,7 @@
 // Chooses among the ways in which one job could run: which strategy, how many workers and servers. All
-// candidates keep the job's global batch. Asynchronous and stale-synchronous candidates change the updates,
-// so they are listed apart, since epochs to an accuracy are not predicted. Pure; any thread.
+// candidates keep the job's global batch. Asynchronous and stale-synchronous candidates are listed apart,
+// because they change the updates, and the number of epochs to an accuracy is not predicted. Pure; any
+// thread.
 #ifndef TETHYS_DEPLOY_PREDICT_ADVICE_H_
 #define TETHYS_DEPLOY_PREDICT_ADVICE_H_
 
@@ -55,19 +56,19 @@ struct Advice {
   int best = -1;  // Index of the candidate that meets the goal best.
   // True if `best` meets deadline and budget. False: no candidate does, and `best` comes nearest.
   bool met = true;
-  // The best other candidate whose time is not clearly different from the time of `best`: they differ by less
-  // than 3 %, by less than runs of one candidate differ or, without runs, by less than the error of the two
+  // The best other candidate whose time may equal the time of `best`. The two times differ by less than 3 %,
+  // by less than runs of one candidate differ or, without runs, by less than the error of the two
   // predictions. -1: there is none.
   int tied = -1;
   int second = -1;  // The best candidate of another strategy; -1: there is none.
   // True if the times of `second` and `best` differ by more than the limits for `tied`.
   bool second_differs = false;
-  // Synchronous candidates that no other beats in both time and cost, by ascending time. If any cost is
-  // known, candidates of unknown cost are left out.
+  // Synchronous candidates that no other candidate beats in both time and cost, by ascending time. If any
+  // cost is known, candidates of unknown cost are left out.
   std::vector<int> pareto;
 };
 // Chooses the candidate with the fewest processes among the candidates within 3 % of the best. Without a
-// deadline, the best is the fastest candidate within the budget. With a deadline, it is the cheapest
+// deadline, the best is the fastest candidate within the budget. With a deadline, the best is the cheapest
 // candidate that meets the deadline or, unless all costs are known, the fastest. Verified candidates precede
 // all others, because the best of many predictions is optimistic. But if no verified candidate meets the goal
 // and an unverified candidate is predicted to meet it, this unverified candidate is the best. `candidates`

@@ -18,8 +18,8 @@ namespace tethys {
 
 // ---- the search
 
-// The present value of a property, and the range to search. Requires 0 < least <= now <= most; whole numbers
-// if `whole`.
+// The present value of a property, and the range to search. Requires 0 < least <= now <= most; if `whole`,
+// all three must be whole numbers.
 struct PropertyRange {
   double now = 1;
   double least = 1;
@@ -56,8 +56,8 @@ std::string TurnsText(const PropertyTurns& turns, const std::function<std::strin
 
 // ---- the model
 
-// The corrections of the predictions of each strategy by brief runs: the highest predicted rate of its
-// candidates, divided by their highest measured rate. Strategies without a brief run are absent.
+// The factor by which brief runs correct the predictions of each strategy: the highest predicted rate of the
+// strategy's candidates, divided by their highest measured rate. Strategies without a brief run are absent.
 using StrategyCorrections = std::map<JobStrategy, double>;
 StrategyCorrections CorrectionsOf(const std::vector<Candidate>& candidates);
 

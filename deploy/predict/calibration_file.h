@@ -29,15 +29,15 @@ CalibrationKey CalibrationKeyOf(const proto::JobPlan& plan, const JobMachines& m
 // HOME/.cache/tethys/calibration/KEY.json; KEY is a hash of all fields of `key`.
 std::string CalibrationPath(const std::string& home, const CalibrationKey& key);
 
-// Makes the folders that are missing, and replaces the file atomically: a reader never finds half of it.
+// Makes the folders that are missing, and replaces the file atomically: a reader never finds half a file.
 absl::Status WriteCalibration(const std::string& path, const proto::Calibration& calibration);
 
-// NotFound: there is no such file. DataLoss: the file is torn or is no calibration. OutOfRange: a value is
-// impossible (negative, above 1e18, or no number). All errors name the path and the remedy.
+// NotFound: there is no such file. DataLoss: the file is incomplete or is no calibration. OutOfRange: a value
+// is impossible (negative, above 1e18, or no number). All errors name the path and the remedy.
 absl::StatusOr<proto::Calibration> ReadCalibration(const std::string& path);
 
-// FailedPrecondition: the calibration is of another build or another model, or only one of calibration and
-// job encrypts its connections. `path` is for the error.
+// FailedPrecondition: the calibration is of another build or another model, or one of calibration and job
+// uses TLS and the other does not. `path` is for the error.
 absl::Status CheckCalibration(const proto::Calibration& calibration, const CalibrationKey& key,
                               const std::string& path);
 

@@ -134,7 +134,7 @@ absl::StatusOr<JobComputers> JobComputers::Create(const JobMachines& machines,
 const proto::LinkCalibration* JobComputers::FindLink(const std::string& from, const std::string& to) const {
   // Not every pair of hosts is measured. For an unmeasured pair, each host's own link is taken as its fastest
   // measured link, and the slower of the two stands for the pair. If neither host has a measured link, the
-  // slowest measured link stands for it.
+  // slowest measured link stands for the pair.
   const proto::LinkCalibration *of_from = nullptr, *of_to = nullptr, *slowest = nullptr;
   for (const proto::LinkCalibration& link : calibration_->link()) {
     if (link.from() == link.to() || link.bytes_per_second() <= 0) continue;

@@ -30,7 +30,7 @@ const proto::ComputerCalibration* FindComputer(const proto::Calibration& calibra
 double StragglerQuantile(const google::protobuf::RepeatedField<double>& ratio, double n, double level);
 
 struct JobComputer {
-  std::string name;  // The name of its first host.
+  std::string name;  // The name of the computer's first host.
   const proto::ComputerCalibration* calibration = nullptr;
   BatchCurve curve;
   int workers = 0;
@@ -56,8 +56,8 @@ class JobComputers {
   // The slowest of the links between `host` and the other hosts in `peers`; its rate is 0 if `peers` contains
   // no other host. NotFound: no link of these hosts was measured.
   absl::StatusOr<LinkOffer> LinkOf(int host, const std::vector<int>& peers) const;
-  // The link of each used host itself, in the order of used_hosts(). As LinkOf, but peers whose own links are
-  // slower are left out, because their links limit only the flows to themselves.
+  // The slowest link of each used host, in the order of used_hosts(). Links to peers whose own links are
+  // slower are left out, because such a peer limits only the flows to itself. Fails as LinkOf does.
   absl::StatusOr<std::vector<LinkOffer>> OwnLinks() const;
 
  private:

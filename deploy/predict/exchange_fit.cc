@@ -191,8 +191,8 @@ void Fit(const std::vector<Anchor>& anchors, proto::Calibration& calibration) {
   SetCosts(parameters, Minimise(residuals, prior), calibration);
 }
 
-// Sets mean_ratio of each transport: the mean step of a run divided by the lower quartile of its steps, as
-// the median over the runs of the transport.
+// Sets mean_ratio of each transport: the median, over the runs of the transport, of a run's mean step time
+// divided by the lower quartile of its step times.
 void SetMeanRatios(const std::vector<AnchorRun>& runs, const std::vector<Anchor>& anchors,
                    proto::Calibration& calibration) {
   std::map<std::string, std::vector<double>> ratios;

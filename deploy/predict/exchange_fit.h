@@ -1,8 +1,9 @@
 // Fits the costs of exchanging gradients to short runs of the real programs (anchors). Pure; any thread.
 //
-// A cost is the exponential of its parameter, so it stays positive; norm and fairness lie above 1. The sum of
-// squares of ln(predicted / measured) is minimised by Levenberg's and Marquardt's method. Few anchors do not
-// determine all costs, so each has a weak prior, its usual value (UsualCost) within a factor of about 20.
+// A cost is the exponential of its parameter, so costs stay positive; the costs `norm` and `fairness` lie
+// above 1. The sum of squares of ln(predicted / measured) is minimised by Levenberg's and Marquardt's method.
+// Few anchors do not determine all costs, so each cost has a weak prior: its usual value (UsualCost), within
+// a factor of about 20.
 #ifndef TETHYS_DEPLOY_PREDICT_EXCHANGE_FIT_H_
 #define TETHYS_DEPLOY_PREDICT_EXCHANGE_FIT_H_
 

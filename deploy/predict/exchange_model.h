@@ -3,9 +3,9 @@
 // overlap at p = 1, perfect overlap as p grows. The relative change of T for a relative change of T_r is
 // (T_r / T)^p; these shares sum to 1 and are the explanation that a prediction gives.
 //
-// Messages that follow one another are a chain: each waits until the one before it has been sent, received
-// and added. Within a chain nothing overlaps, so an exchange takes at least the sum of its chain. Pure; any
-// thread.
+// Messages that follow one another are a chain: each message waits until the message before it has been sent,
+// received and added. Within a chain nothing overlaps, so an exchange takes at least the sum of its chain.
+// Pure; any thread.
 #ifndef TETHYS_DEPLOY_PREDICT_EXCHANGE_MODEL_H_
 #define TETHYS_DEPLOY_PREDICT_EXCHANGE_MODEL_H_
 
@@ -32,9 +32,9 @@ struct ComputerWork {
   // The throughput of all these processes at once, divided by the throughput of one process alone.
   double capacity = 1;
   double slowness = 1;  // The CPU time on this computer, divided by the CPU time on the fastest computer.
-  // `unthrottled` and `spared`, with a quota of CPU time: the slowness while quota is left, and the seconds
-  // of a step in which quota gathers because none of these processes computes. Without a quota: `slowness`,
-  // and 0.
+  // For a computer with a quota of CPU time: `unthrottled` is the slowness while quota is left, and `spared`
+  // the seconds of a step in which quota gathers because none of these processes computes. Without a quota,
+  // the two are `slowness` and 0.
   double unthrottled = 1;
   double spared = 0;
 };
@@ -45,7 +45,7 @@ struct ExchangeNeeds {
   // True if several flows share the link, so that the slowest flow takes longer (fairness).
   bool shared = false;
   double delay = 0;  // Seconds that do not depend on the rate; added to `link`.
-  double chain = 0;  // Seconds on links of messages that follow one another, without the time of processors.
+  double chain = 0;  // Seconds that messages of one chain spend on links, without the time of processors.
   double chain_work = 0;  // The part of the processors' work that lies in the chain.
   std::string link_name = {};
   std::vector<ComputerWork> work = {};

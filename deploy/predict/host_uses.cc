@@ -23,7 +23,7 @@ constexpr double kRateDiffers = 1.4;
 constexpr double kDelayDiffers = 2.5;
 constexpr double kMemoryDiffers = 2;
 constexpr double kLeastDelay = 2e-4;  // Seconds; below this delay, all links count as equally near.
-// The most cuts of the hosts ordered by speed, and of the hosts ordered by link.
+// The most ways to cut the hosts in two: by speed, and again by link.
 constexpr size_t kMostCuts = 3;
 constexpr size_t kMostNamedHosts = 3;  // The most hosts named in the text of a use.
 
@@ -32,7 +32,7 @@ struct Offer {
   double step = 0;        // Seconds of a step of one rank; 0: not known.
   double throughput = 0;  // Steps per second of all slots of the host together.
   double memory = 0;      // The host's memory in bytes; 0: not known.
-  double rate = 0;        // Bytes per second of its own link; 0: not known.
+  double rate = 0;        // Bytes per second of the host's own link; 0: not known.
   double delay = 0;       // The delay in one direction to the nearest host, in seconds.
   std::string device;
 };
@@ -87,7 +87,7 @@ Classes ClassesOf(const std::vector<HostEntry>& hosts, const proto::Calibration&
   return classes;
 }
 
-// Sorts the classes by `better` and cuts the order wherever a class is significantly worse than the one
+// Sorts the classes by `better` and cuts the order wherever a class is significantly worse than the class
 // before it.
 class Cuts {
  public:
@@ -259,7 +259,8 @@ absl::StatusOr<std::vector<HostEntry>> HostsFor(const std::vector<HostEntry>& ho
   }
   TETHYS_ASSIGN_OR_RETURN(const RoleAssignment as_it_is, AssignRoles(hosts, 0, 0));
   std::vector<HostEntry> lines;
-  std::vector<int> wanted_workers, wanted_servers;  // The wanted numbers, by line of the host file.
+  std::vector<int> wanted_workers,
+      wanted_servers;  // The wanted numbers of processes, by line of the host file.
   for (size_t i = 0; i < count; ++i) {
     const bool chief = static_cast<int>(i) == as_it_is.chief;
     if (works[i] + serves[i] == 0 && !chief) continue;

@@ -34,15 +34,15 @@ std::vector<HostUse> UsesOfHosts(const std::vector<HostEntry>& hosts, const prot
 
 // The host file with which exactly `workers` workers and `servers` servers run on the hosts of a use: lines
 // with role= and slots=. The chief stays on the host that the file of `hosts` gives it. FailedPrecondition:
-// the hosts have too few slots, or no lines express this.
+// the hosts have too few slots, or no lines of a host file express these numbers.
 absl::StatusOr<std::vector<HostEntry>> HostsFor(const std::vector<HostEntry>& hosts, const HostUse& use,
                                                 int workers, int servers);
 
 // The text of a host file that ParseHostFile (runtime/cluster/host_file.h) reads back, a line for each host.
 std::string HostFileText(const std::vector<HostEntry>& hosts);
 
-// The number of workers and servers of each class of hosts. Equal for uses that differ only by exchanging
-// equal hosts. Hosts are indices into `classes`.
+// The number of workers and servers of each class of hosts. The result is equal for uses that differ only by
+// exchanging equal hosts. Hosts are indices into `classes`.
 std::vector<std::vector<int>> WorkOfClasses(const std::vector<int>& classes, const std::vector<int>& workers,
                                             const std::vector<int>& servers);
 

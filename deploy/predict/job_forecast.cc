@@ -32,7 +32,7 @@ int64_t OrderBytes(const proto::JobPlan& plan) {
   if (rules.shuffle.kind != ShuffleRules::Kind::kFull || EpochLength(plan) > EpochOrder::kMostHeld) return 0;
   const std::shared_ptr<const SampleQueues> queues = QueuesOf(rules);
   // A local job uses all queues. A worker uses its own queue and, near the end, small parts of the queues of
-  // others.
+  // other workers.
   if (!TraitsOf(plan.job()).exchanges) return EpochOrder::BytesHeld(queues->positions());
   int64_t largest = 0;
   for (int64_t queue = 0; queue < queues->queues(); ++queue) {

@@ -31,7 +31,8 @@ absl::StatusOr<Model> ModelOf(const proto::JobPlan& plan);
 enum class ExchangeKind { kNone, kServers, kRing, kSharedMemory, kHierarchical, kDevices };
 
 // `worker_hosts` has a number for each worker, equal for workers on one host; empty: all workers are on one
-// host. kDevices: some worker has a GPU; GPUs exchange themselves if each worker has a GPU of its own.
+// host. kDevices: at least one worker has a GPU. GPUs exchange gradients among themselves if each worker has
+// a GPU of its own.
 ExchangeKind ExchangeOf(const proto::JobPlan& plan, const std::vector<int>& worker_hosts);
 
 // The bytes of the vector that mirrored workers sum in a step, with the padding between variables.
@@ -51,8 +52,8 @@ struct WorkerTraffic {
   int64_t out_by_tcp = 0;  // The part of `out` that goes by TCP. As many bytes arrive by TCP.
 };
 // The bytes that the run will measure (Communicator::traffic), by the number of ranks on a host. Within a
-// host, each worker sums its share of all gradients in place and writes the sums to all workers there. A ring
-// all-reduce moves each byte twice. Empty without mirrored workers.
+// host, each worker sums its share of all gradients in place and writes the sums to all workers of the host.
+// A ring all-reduce moves each byte twice. Empty without mirrored workers.
 std::vector<WorkerTraffic> MirroredTraffic(const proto::JobPlan& plan, const Model& model,
                                            const std::vector<int>& worker_hosts);
 

@@ -28,7 +28,7 @@ struct JobMachines {
 JobMachines MachinesHere(const proto::JobPlan& plan);
 // The machines of `hosts`, without processes on them.
 JobMachines MachinesOf(const std::vector<HostEntry>& hosts);
-// The hosts with their processes, as a host file places them.
+// The hosts, with the processes that a host file places on them.
 JobMachines MachinesOf(const ClusterPlan& cluster);
 
 }  // namespace tethys

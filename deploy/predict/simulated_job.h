@@ -10,7 +10,7 @@
 
 namespace tethys {
 
-// The simulated cluster of a job with servers; `needs` are those of the job's step.
+// The simulated cluster of a job with servers; `needs`: the needs of the job's step.
 absl::StatusOr<SimulatedCluster> ClusterOf(const proto::JobPlan& plan, const JobMachines& machines,
                                            const JobComputers& computers, const StepNeeds& needs,
                                            const proto::Calibration& calibration);

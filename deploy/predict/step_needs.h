@@ -1,5 +1,6 @@
 // The work that a step of a job brings to the machines, before any cost of exchanging gradients is known. The
-// fit (exchange_fit.h) and the prediction (step_model.h) both add costs to it, so they cannot disagree. Pure.
+// fit (exchange_fit.h) and the prediction (step_model.h) both add costs to this work, so they cannot
+// disagree. Pure.
 #ifndef TETHYS_DEPLOY_PREDICT_STEP_NEEDS_H_
 #define TETHYS_DEPLOY_PREDICT_STEP_NEEDS_H_
 

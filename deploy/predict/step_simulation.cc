@@ -295,7 +295,7 @@ class Simulation {
     }
   }
 
-  // Makes one update of the pushes of `workers`.
+  // Makes one update from the pushes of `workers`.
   void Apply(ServerState& server, int s, const std::vector<int>& workers) {
     for (const int w : workers) {
       const int64_t stale = server.version - workers_[w].taken[s];
@@ -376,7 +376,7 @@ class Simulation {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<WorkerState> workers_;
   std::vector<ServerState> servers_;
-  std::vector<int> going_;  // The workers to be answered; a member so that its memory is reused.
+  std::vector<int> going_;  // The workers to be answered. It is a member, so its memory is reused.
   double now_ = 0;
   int64_t order_ = 0;
   SimulationResult result_;

@@ -191,8 +191,8 @@ class Supposing {
     return found;
   }
 
-  // The host of median speed among `patterns`, compared at the median of the batches measured on the first of
-  // them.
+  // The host of median speed among `patterns`, compared at the median of the batches measured on the first
+  // pattern.
   absl::StatusOr<int> MedianOf(const std::vector<int>& patterns) const {
     double batch = 0;
     std::vector<std::pair<double, int>> steps;
@@ -227,8 +227,8 @@ class Supposing {
     HostEntry added = made_.hosts[index];
     const std::string pattern = added.host;
     TETHYS_ASSIGN_OR_RETURN(const proto::ComputerCalibration* like, ComputerOf(pattern, added.kind));
-    // A kind of their own makes each further host a computer of its own, even if the measured hosts share
-    // one.
+    // A kind of their own makes each further host a computer of its own, even if the measured hosts share a
+    // computer.
     added.kind = absl::StrCat("like ", pattern);
     added.address.clear();
     proto::ComputerCalibration computer = *like;
@@ -275,7 +275,7 @@ class Supposing {
     return absl::OkStatus();
   }
 
-  // With `ratio` times as many cores, `ratio` times as many ranks share them at the same speed.
+  // With `ratio` times as many cores, `ratio` times as many ranks share the cores at the same speed.
   static void ScaleCapacity(double ratio, proto::ComputerCalibration& computer) {
     const int count = std::min(computer.capacity_size(), computer.capacity_ranks_size());
     std::vector<std::pair<int, double>> scaled;

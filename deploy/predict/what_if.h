@@ -3,13 +3,13 @@
 // prediction; MarkSupposed notes this in the prediction and widens its intervals. Called by `tethys plan` and
 // `tethys advise`. Pure; any thread.
 //
-// - hosts=N: the first N hosts; where there are fewer, further ones are like the host of median speed
-// - kind=NAME: further hosts are like those of this kind, or like the host of this name
+// - hosts=N: the first N hosts; if the host file has fewer, further hosts are like the host of median speed
+// - kind=NAME: further hosts are like the hosts of this kind, or like the host of this name
 // - slots=N: the most workers and servers of each host
-// - cores=N: the cores of each host; ranks share them as the measured ranks shared the measured cores
-// - speed=FACTOR: the speed of computing, as a multiple of the measured one
+// - cores=N: the cores of each host; ranks share these cores as the measured ranks shared the measured cores
+// - speed=FACTOR: the speed of computing, as a multiple of the measured speed
 // - link=RATE: what a connection carries between any two hosts: 940mbit, 10gbit, 2.5gbit/s
-// - delay=TIME: the time from one host to another, one way: 50us, 1.5ms
+// - delay=TIME: the time from one host to another: 50us, 1.5ms
 // - price=AMOUNT: the price of each host for an hour
 #ifndef TETHYS_DEPLOY_PREDICT_WHAT_IF_H_
 #define TETHYS_DEPLOY_PREDICT_WHAT_IF_H_
@@ -50,10 +50,10 @@ struct Supposition {
   std::string text;       // "32 hosts (23 of them like slave4), links of 10 Gbit/s".
 };
 
-// Applies `what_if` to the machines and the calibration. `hosts` are the hosts of the host file; empty
-// without one: then hosts=N supposes machines like this one. Requires that the calibration knows every host
-// or its kind. InvalidArgument: a word has no effect on these hosts (links of one host, a kind that no host
-// has, cores of GPUs); or several hosts are supposed, no link was measured and none is given.
+// Applies `what_if` to the machines and the calibration. `hosts`: the hosts of the host file. Without a host
+// file `hosts` is empty, and hosts=N supposes machines like this machine. Requires that the calibration knows
+// every host or its kind. InvalidArgument: a word has no effect on these hosts (links of one host, a kind
+// that no host has, cores of GPUs); or several hosts are supposed, no link was measured and none is given.
 // FailedPrecondition: the calibration lacks the number of cores of a host. NotFound: the calibration lacks a
 // host.
 absl::StatusOr<Supposition> Suppose(const WhatIf& what_if, const std::vector<HostEntry>& hosts,

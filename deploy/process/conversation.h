@@ -53,7 +53,8 @@ class Conversation {
 
 // Sends questions[i] to conversations[i], all at once; an empty question or a null conversation is skipped.
 // Errors in Answer::status: Unavailable and Aborted as in RemoteResult (ssh.h); DeadlineExceeded if there is
-// no answer within `deadline`; Cancelled if an interrupt arrives that the caller holds (signal_source.h).
+// no answer within `deadline`; Cancelled if an interrupt arrives that an InterruptsHeld of the caller keeps
+// pending (signal_source.h).
 std::vector<Answer> AskAll(const std::vector<std::unique_ptr<Conversation>>& conversations,
                            const std::vector<std::string>& questions, Nanoseconds deadline);
 

@@ -13,7 +13,7 @@ namespace tethys {
 
 class LineReader {
  public:
-  // Of a line with more bytes, the beginning is dropped. No Tethys process writes such a line.
+  // The beginning of a longer line is dropped. No Tethys process writes such a line.
   static constexpr size_t kMaxLineBytes = 1 << 20;
 
   // From now on, Next reads from `fd`, which the caller owns, until end of file. Bytes up to and including

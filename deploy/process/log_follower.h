@@ -1,5 +1,5 @@
-// Reads the lines that processes append to their log files and shows each with the name of its process, for
-// the launcher's display. The file is the buffer, so a slow display never delays a process; a long log is
+// Reads the lines that processes append to their log files and shows each line with the name of its process,
+// for the launcher's display. The file is the buffer, so a slow display never delays a process; a long log is
 // read in pieces. Thread-compatible; blocks only as reading a local file does.
 #ifndef TETHYS_DEPLOY_PROCESS_LOG_FOLLOWER_H_
 #define TETHYS_DEPLOY_PROCESS_LOG_FOLLOWER_H_

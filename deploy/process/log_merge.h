@@ -25,7 +25,7 @@ class LogMerge {
   explicit LogMerge(Show show) : show_(std::move(show)) {}
 
   // Adds all files NAME.log of a folder that were not added before, from their beginning. A missing folder
-  // has no files. InvalidArgument: such a path is not a regular file.
+  // has no files. InvalidArgument: a path NAME.log is not a regular file.
   absl::Status AddFolder(const std::string& folder);
 
   // Shows all lines that were added since the last call, in the order of their times. An incomplete last line

@@ -11,7 +11,7 @@ namespace tethys {
 namespace {
 
 // While an AllSignalsBlocked exists, all signals are blocked in the thread that created it. A thread that is
-// started in this time inherits this mask, so that only older threads receive signals.
+// started in this time inherits this mask, so only older threads receive signals.
 class AllSignalsBlocked {
  public:
   AllSignalsBlocked() {
@@ -28,7 +28,7 @@ class AllSignalsBlocked {
 }  // namespace
 
 OutputQueue::OutputQueue(int fd) : fd_(fd) {
-  const AllSignalsBlocked blocked;  // Also in the new thread, which inherits the signal mask.
+  const AllSignalsBlocked blocked;  // The new thread inherits the signal mask.
   threaded_ = writer_.Start([this] { WriteAll(); }).ok();
 }
 

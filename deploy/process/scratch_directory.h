@@ -14,7 +14,7 @@ namespace tethys {
 
 class ScratchDirectory {
  public:
-  // Errors name the folder, and say that another one can be given by TMPDIR.
+  // Errors name the folder, and say that TMPDIR can name another folder.
   static absl::StatusOr<ScratchDirectory> Create();
   // Creates the folder in `parent`, whatever TMPDIR says.
   static absl::StatusOr<ScratchDirectory> CreateIn(const std::string& parent);

@@ -56,7 +56,7 @@ std::string KillReason(const MemoryKills& before, const MemoryKills& after, int6
 //  3. The destructor leaves no process behind: it kills and reaps the child.
 class Subprocess {
  public:
-  // NotFound, PermissionDenied: the program cannot be executed. The log then has no line about it.
+  // NotFound, PermissionDenied: the program cannot be executed. The log then has no line about this error.
   static absl::StatusOr<Subprocess> Spawn(const SpawnOptions& options);
   ~Subprocess();
   Subprocess(Subprocess&& other) noexcept;

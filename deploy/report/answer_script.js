@@ -5,7 +5,7 @@ const variants = report.variant || [];
 const has = v => v && v.count > 0;
 const number = (x, digits = 3) => Number(x).toLocaleString("en", {maximumSignificantDigits: digits});
 // The text of a mean with its interval. A mean without an interval is rounded to `digits` significant digits;
-// if `pad` is set, its zeros at the end are kept.
+// if `pad` is set, trailing zeros are kept.
 function value(v, scale = 1, digits = 3, pad = false) {
   if (!has(v)) return "–";
   const padded = x => x.toLocaleString("en", {minimumSignificantDigits: digits, maximumSignificantDigits: digits});

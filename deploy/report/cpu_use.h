@@ -14,8 +14,8 @@ inline constexpr double kOthersCpu = 0.1;  // Above this share of all cores, oth
 // Above this share, the headline mentions other programs where it says how certain the answer is.
 inline constexpr double kLoudOthersCpu = 0.2;
 
-// The share of the CPU that other programs took while a variant trained, as the mean over its runs; of all
-// variants, the largest share. 0: not known.
+// The share of the CPU that other programs took while a variant trained: the mean over the variant's runs,
+// for the variant with the largest mean. 0: not known.
 double MostOthersCpu(const proto::Report& report);
 
 // The mean load of a computer during training, as shares of all its cores. Several machines of a job may be

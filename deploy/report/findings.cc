@@ -102,7 +102,7 @@ void FindTiedAccuracy(const Ranking& tied, Accuracy accuracy, TieFindings& tie) 
   }
 }
 
-// The variant with the least value; null if several have it.
+// The variant with the least value; null if several variants have this value.
 template <typename Value>
 const ReportVariant* Least(const Ranking& variants, const Value& value) {
   const ReportVariant* least = nullptr;

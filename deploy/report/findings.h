@@ -21,7 +21,7 @@ enum class AnswerKind {
   kOnlyReached,       // The choice alone reached the given target in all of its runs.
   kSooner,            // The choice is shown to reach the given target sooner than the rival.
   kFaster,            // The choice is shown to train faster than the rival.
-  // Neither choice nor rival is shown to train faster; the rival is shown less accurate than `better`.
+  // Neither choice nor rival is shown to train faster; the rival is shown to be less accurate than `better`.
   kMoreAccurate,
   kForAccuracy,  // The rival is shown to train faster, and to be less accurate than `most_accurate`.
 };
@@ -46,8 +46,8 @@ struct TieFindings {
   // Without such a pair: the largest difference in accuracy that these runs may not show.
   double hidden_accuracy = 0;
   int accuracy_runs = 0;  // The fewest runs behind the accuracy of a tied variant; at most kFewRuns.
-  // The interval that covers the intervals of all quotients of another tied variant's RankedTime and the
-  // first one's.
+  // For each other tied variant, the quotient of its RankedTime and the first variant's RankedTime has an
+  // interval. `times` covers all of these intervals.
   Interval times;
   int runs_to_tell = 0;  // RunsToTell of the first two variants by RankedTime.
   // Among the first kNamed variants: the one with the fewest processes, and the one whose accuracy has the
@@ -64,8 +64,8 @@ struct Findings {
 
   AnswerKind kind = AnswerKind::kNothingToCompare;
   // The variants of `repeated` that may be recommended, the best first. With a target accuracy from the user:
-  // the variants that reached it in all their runs. Otherwise: the variants that no other is shown to surpass
-  // in accuracy. Empty if fewer than two variants were repeated.
+  // the variants that reached it in all their runs. Otherwise: the variants that no other variant is shown to
+  // surpass in accuracy. Empty if fewer than two variants were repeated.
   Ranking eligible;
   const proto::ReportVariant* choice = nullptr;  // The variant to recommend, the first of `eligible`.
   Ranking tied;     // The choice, and each eligible variant that is not shown to be slower by RankedTime.
