@@ -13,7 +13,7 @@ namespace tethys {
 
 class WholeFile {
  public:
-  // Creates PATH.tmp, replacing an existing file. InvalidArgument: PATH is a directory.
+  // Creates PATH.tmp, or empties an existing PATH.tmp. InvalidArgument: PATH is a directory.
   static absl::StatusOr<WholeFile> Create(const std::string& path);
   WholeFile(WholeFile&&) = default;
   // Removes PATH.tmp unless Commit has succeeded.

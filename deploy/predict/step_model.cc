@@ -51,7 +51,7 @@ class Distance {
     const proto::Job& job = plan.job();
     const JobShape shape = ShapeOf(job);
     int most_workers = 0, most_servers = 0;
-    int64_t batch = 0;  // The calibrated batch nearest to the job's; a worker's part of it is an anchor, too.
+    int64_t batch = 0;  // The largest global batch of the anchors.
     std::vector<double> errors;
     bool measured = false, transport = calibration.exchange().empty();
     for (const proto::Anchor& anchor : calibration.anchor()) {

@@ -112,13 +112,14 @@ struct Findings {
   // The variant with which tables compare each variant: the choice or, without a choice, the variant with the
   // least RankedTime.
   const proto::ReportVariant* base = nullptr;
-  Contenders fastest;                      // The fastest variant and its rival by RivalOf.
-  bool fastest_alone = false;              // The fastest variant is shown to be faster than every other.
+  Contenders fastest;          // The fastest variant and its rival by RivalOf.
+  bool fastest_alone = false;  // The fastest variant is shown to be faster than every other variant.
   std::vector<Contenders> strategy_pairs;  // StrategyPairs without the pair `fastest`.
   // The variant with the highest test accuracy, compared with the fastest variant. None if it is the fastest
   // variant itself, or if the difference is within noise.
   Leader accuracy_leader;
-  // The cheapest variant, and each that is not shown to cost more. Empty unless the cost of all is known.
+  // The cheapest variant, and each variant that is not shown to cost more. Empty unless the costs of all
+  // variants are known.
   Ranking cheapest;
   bool cost_of_one_run = false;                        // The cost of some variant is known from one run only.
   const proto::ReportVariant* reached_next = nullptr;  // The variant to compare with the first of `reached`.

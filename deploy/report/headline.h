@@ -1,6 +1,6 @@
 // The answer of a comparison in words, for a reader who reads nothing else: which variant to train with, and
-// how certain this is. findings.h decides it, reason.h says why, verdict.h has all sentences. Pure; any
-// thread.
+// how certain this is. FindingsOf (findings.h) decides the answer, reason.h gives the reason, and verdict.h
+// has all sentences. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_HEADLINE_H_
 #define TETHYS_DEPLOY_REPORT_HEADLINE_H_
 

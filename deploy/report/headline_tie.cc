@@ -44,7 +44,8 @@ std::string WhatWouldDecide(const proto::Report& report, const Findings& finding
       names, RatioOf(RankedTime(report, second), RankedTime(report, first)).value, runs, runs);
 }
 
-// Says how many times as long as the first tied variant the others take, as an interval.
+// Compares the times of the other tied variants with the time of the first one, by an interval of their
+// quotients.
 std::string TiedTimes(const Findings& findings) {
   const Ranking& tied = findings.tied;
   if (findings.runs.fewest < kFewRuns) return "Two runs are too few for a confidence interval.";

@@ -20,7 +20,7 @@ using proto::ReportVariant;
 
 namespace {
 
-// A list of names longer than this, in characters, gives letters only; the legend explains them.
+// A list of names longer than this, in characters, gives letters only; the legend explains the letters.
 constexpr size_t kLongList = 100;
 // If half of the interval of a difference is at least this wide, the text states its width.
 constexpr double kWideAccuracy = 0.01;

@@ -24,7 +24,7 @@ std::string PointsInterval(const Interval& points);
 // A shown difference between accuracies: "1.00 percentage points more accurate".
 std::string PointsText(const Contrast& points);
 // Ends a sentence on variants whose accuracies are not shown to differ. `half`: half of the interval of the
-// difference, over `runs` runs of each.
+// difference, over `runs` runs of each variant.
 std::string NoDifferenceText(double half, int runs);
 // Ends a sentence on speed. `choice_is`: the words before a shown difference, such as ", and is".
 std::string AccuracyText(const proto::ReportVariant& choice, const proto::ReportVariant& rival,

@@ -25,7 +25,7 @@ using google::protobuf::TextFormat;
 
 constexpr char kAbsent[] = "none";
 
-// Messages of one type, one per job; null if the job has none.
+// Messages of one type, one per job; null for a job without such a message.
 using Messages = std::vector<const Message*>;
 
 // True if the names of variants show this field (ShortNames, and the report's names).
@@ -187,7 +187,7 @@ std::string DifferencesText(absl::Span<const proto::JobDifference> differences,
   std::vector<std::string> texts;
   for (const proto::JobDifference& difference : differences) {
     if (difference.in_name()) continue;
-    // The values of the jobs, grouped by their names.
+    // Each value, with the names of the jobs that have this value.
     std::vector<std::pair<std::string, std::vector<std::string>>> groups;
     for (size_t i = 0; i < names.size(); ++i) {
       const std::string& value = difference.value(static_cast<int>(i));

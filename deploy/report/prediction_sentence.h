@@ -9,9 +9,9 @@
 
 namespace tethys {
 
-// One sentence with the samples per second of each variant that has a prediction; empty if no variant has
-// one. If more than eight variants have a prediction, the sentence covers only the eight with the largest
-// errors.
+// One sentence with the samples per second of each variant that has a prediction; empty if no variant has a
+// prediction. If more than eight variants have a prediction, the sentence covers only the eight with the
+// largest errors.
 std::string PredictionSentence(const proto::Report& report);
 
 }  // namespace tethys

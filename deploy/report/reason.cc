@@ -189,7 +189,7 @@ std::string AccuracyReason(const proto::Report& report, const ReportVariant& a, 
 }
 
 // The load of the CPU. If the recommended variant fills the CPU of a single computer with fewer workers than
-// the other variant, the text adds that more workers on it cannot compute faster.
+// the other variant, the text adds that more workers on this computer cannot compute faster.
 std::string CpuText(const Ranking& compared) {
   std::string text;
   int computers = 0;

@@ -15,7 +15,7 @@ namespace {
 
 using proto::ReportValue;
 
-// Values that differ by less than this relative deviation are equal but for rounding.
+// Values that differ by less than this relative deviation differ only by rounding.
 constexpr double kRounding = 1e-12;
 // An interval is written with ± if its middle differs from the mean by at most this share of half its width.
 constexpr double kAsymmetrical = 0.1;
@@ -56,7 +56,7 @@ std::vector<Pair> PairsOf(const ReportValue& a, const ReportValue& b) {
   return all;
 }
 
-// The standard error of the mean of `values`; 0 if the values are equal but for rounding.
+// The standard error of the mean of `values`; 0 if the values differ only by rounding.
 double ErrorOfMean(const std::vector<double>& values, double rounding) {
   double mean = 0;
   for (const double value : values) mean += value / values.size();

@@ -1,5 +1,5 @@
-// Arithmetic with means over runs: their intervals, the one test of a difference between two of them, and
-// their text forms. Pure; any thread.
+// Arithmetic with means over runs: their intervals, the one test of a difference between two means, and the
+// texts of means. Pure; any thread.
 //
 // Every word of a report that compares (faster, cheaper, more accurate, first) passes through DifferenceOf.
 #ifndef TETHYS_DEPLOY_REPORT_REPORT_VALUE_H_
@@ -22,8 +22,8 @@ struct Interval {
 double HalfWidth(const proto::ReportValue& value);
 
 // The mean's 95 % interval on the scale of `value`: by logarithms it stays above 0, by logits in
-// [0, 1]. nullopt: there are fewer than three runs, because an interval over two is too wide to be useful; or
-// all values are equal.
+// [0, 1]. nullopt: there are fewer than three runs, because an interval over two runs is too wide to be
+// useful; or all values are equal.
 absl::optional<Interval> IntervalOf(const proto::ReportValue& value);
 
 inline constexpr int kFewRuns = 3;  // With fewer runs, intervals are too wide to be useful.

@@ -6,7 +6,7 @@
 // different attempts need not be comparable. Damaged lines are left out.
 //
 // A worker's estimate of the chief's clock gets better while it runs, so a step may be recorded as beginning
-// before the worker's previous one ended. Such a step is delayed until that end, with its length unchanged.
+// before the worker's previous step ended. Such a step is delayed until that end, with its length unchanged.
 #ifndef TETHYS_DEPLOY_REPORT_RUN_COURSE_H_
 #define TETHYS_DEPLOY_REPORT_RUN_COURSE_H_
 

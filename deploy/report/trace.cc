@@ -110,8 +110,8 @@ class RunTrace {
       const absl::optional<double> next = last ? End() : course_.segments[i + 1].begin;
       double end = segment.begin;
       for (const auto& [rank, step] : segment.last) end = std::max(end, course_.steps[step].end());
-      // Clock estimates have errors, so another worker's next step may seem to begin before the last one
-      // ended.
+      // Clock estimates have errors, so another worker's next step may seem to begin before this segment's
+      // last step ended.
       if (!last) end = std::min(end, *next);
       trace_.Slice(kChief, 1, absl::StrCat("training, epoch ", segment.epoch), segment.begin,
                    end - segment.begin);

@@ -8,7 +8,7 @@
 //
 // The trace is made from the ordinary records of a run. The beginnings of evaluations and checkpoints are
 // derived from the steps: a barrier ends with the last worker's last step, a validation follows it, and a
-// checkpoint lasts until training goes on. Workers' steps are of all attempts, everything else is of the last
+// checkpoint lasts until training goes on. Workers' steps are of all attempts; everything else is of the last
 // attempt.
 #ifndef TETHYS_DEPLOY_REPORT_TRACE_H_
 #define TETHYS_DEPLOY_REPORT_TRACE_H_

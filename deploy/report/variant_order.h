@@ -1,5 +1,5 @@
 // The order of a report's variants: as in the tables of `tethys compare`, so that a variant has the same
-// letters in both. Pure; any thread.
+// letters in the report and in the tables. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_VARIANT_ORDER_H_
 #define TETHYS_DEPLOY_REPORT_VARIANT_ORDER_H_
 

@@ -225,7 +225,7 @@ std::string FailureSentence(const proto::Report& report, bool interrupted) {
   return text.empty() ? "" : absl::StrCat(how, ", and not counted in these results: ", text, ".");
 }
 
-// Lists variants whose runs exchanged gradients in different ways, so that their means mix these ways.
+// Lists variants whose runs exchanged gradients in different ways, so their means mix these ways.
 std::string ExchangeSentence(const Ranking& variants) {
   std::string text;
   for (const ReportVariant* variant : variants) {

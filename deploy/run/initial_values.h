@@ -11,8 +11,8 @@
 namespace tethys {
 
 // Checks that the checkpoint has everything that the job takes from it. OK for a job without `initial`.
-// FailedPrecondition: a variable or moving statistic is missing, or has another shape; the message names it
-// and the remedy. InvalidArgument: an entry of `except` is not the beginning of any variable's name.
+// FailedPrecondition: a variable or moving statistic is missing, or has another shape; the message names the
+// variable and the remedy. InvalidArgument: an entry of `except` is not the beginning of any variable's name.
 // Otherwise fails as OpenSavedModel does.
 absl::Status CheckInitialValues(const proto::JobPlan& plan);
 

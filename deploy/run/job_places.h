@@ -27,7 +27,7 @@ std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags);
 // standard output.
 absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs);
 // Like PlaceJobs above, but jobs may have their own hosts: if an element of `hosts` (one per job) is not
-// empty, its lines replace those of the host file, which must name these hosts, too.
+// empty, its lines replace the lines of the host file. The host file must name these hosts, too.
 absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs,
                                               const std::vector<std::vector<HostEntry>>& hosts);
 
@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vec
 int CoresHere();
 
 FlagSpec TlsFlag();
-// True if the job's processes use TLS. Without --tls, they use it if --hostfile is given. InvalidArgument:
+// True if the job's processes use TLS. Without --tls, they use TLS if --hostfile is given. InvalidArgument:
 // --tls is neither on nor off.
 absl::StatusOr<bool> WantsTls(const Flags& flags);
 
@@ -46,7 +46,7 @@ void PrintLine(const std::string& line);
 absl::Status CheckFitsHosts(const Flags& flags, const proto::Job& job);
 
 // If the job has no price_per_hour, sets it to the sum of the prices of the hosts that the job would use. The
-// sum is 0 (no price) if the host file has no price for one of them.
+// sum is 0 (no price) if the host file has no price for one of these hosts.
 absl::Status PriceByHosts(const Flags& flags, proto::Job& job);
 
 }  // namespace tethys

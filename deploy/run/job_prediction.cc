@@ -23,7 +23,7 @@ CalibrationKey KeyOf(const proto::JobPlan& plan, const JobMachines& machines, bo
   return key;
 }
 
-// Adds the rate of the host's fastest measured link to `expectation`; nothing if no link was measured.
+// Adds the rate of the host's fastest measured link to `expectation`. Does nothing if no link was measured.
 void AddLink(const proto::Calibration& calibration, const std::string& host,
              proto::Expectation& expectation) {
   double rate = 0;

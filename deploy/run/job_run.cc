@@ -335,8 +335,8 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   PathsHere paths(launch.chief_run_dir, launch.run_dir, tensorboard);
   result = Launch(launch, paths);
   const absl::StatusOr<CpuMark> end = ReadCpuMark();
-  // Removes this machine's copy of the earlier summary, as the chief has removed its own. If the chief has
-  // since written a new summary, FetchResults fetches it.
+  // Removes this machine's copy of the earlier summary, because the chief has removed its own copy. If the
+  // chief has since written a new summary, FetchResults fetches it.
   if (watcher.started() && !chief.ssh.empty()) RemoveSummary(directory.path()).IgnoreError();
   FetchResults(chief, directory.path(), result);
   held->ReleaseAndDiscard();  // The run has ended; an interrupt would only prevent the report of its result.

@@ -24,8 +24,9 @@ namespace tethys {
 absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job, bool needs_scaling = false);
 
 // Makes the checks that the chief makes when it resumes a run, but before the run directory changes. Returns
-// the state from which the run continues. NotFound: the run has no undamaged checkpoint, or saved none yet.
-// FailedPrecondition: the newest undamaged checkpoint does not fit the job, or nothing is left to train.
+// the state from which the run continues. NotFound: the run has no undamaged checkpoint, or has saved no
+// checkpoint yet. FailedPrecondition: the newest undamaged checkpoint does not fit the job, or nothing is
+// left to train.
 absl::StatusOr<proto::TrainingState> CheckResumable(const proto::JobPlan& plan, const std::string& run_dir);
 
 // FailedPrecondition: the port is in use on 127.0.0.1.
@@ -45,8 +46,8 @@ struct JobRunOptions {
   bool dashboard = false;                           // Serves a live view during the run (dashboard.h).
   std::vector<std::string> dashboard_metrics = {};  // The dashboard's flags for metrics (metrics_flags.h).
   bool quiet = false;                               // Shows nothing on standard output.
-  // Stored in the run directory before the run starts, for live views. The run's summary also gets its
-  // prediction, beside the measurements.
+  // Stored in the run directory before the run starts, for live views. The run's summary also gets the
+  // expectation's prediction, beside the measurements.
   absl::optional<proto::Expectation> expectation = {};
 };
 

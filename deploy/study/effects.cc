@@ -1,13 +1,14 @@
-// The model is y = X b + noise. X has a column for the mean, one for each block but the first, and for each
-// term one for each combination of its factors' levels without the last levels. An entry of such a column is
-// a product over the factors of the term: 1 if the run has the column's level, -1 if it has the factor's last
-// level, otherwise 0 (effect coding). So the effects of a factor's levels sum to 0, and the last level has
-// minus the sum of the others.
+// The model is y = X b + noise. X has a column for the mean, a column for each block but the first, and the
+// columns of the terms. A term has a column for each combination of its factors' levels, where the last level
+// of each factor is left out. An entry of such a column is a product over the factors of the term: 1 if the
+// run has the column's level, -1 if the run has the factor's last level, otherwise 0 (effect coding). So the
+// effects of a factor's levels sum to 0, and the effect of the last level is minus the sum of the other
+// effects.
 //
-// FitEffects tests each term: the fit of all terms that do not contain it, against the same fit with the
-// term. The residuals of the fit without the term, permuted within blocks, give p. It then fits all terms
-// that the runs can separate, adds intervals from blocks drawn with replacement, and corrects p for the
-// number of terms.
+// FitEffects tests each term by two fits: a fit of all terms that do not contain this term, and the same fit
+// with this term. The residuals of the fit without the term, permuted within blocks, give p. FitEffects then
+// fits all terms that the runs can separate, adds intervals from blocks drawn with replacement, and corrects
+// p for the number of terms.
 //
 // Invariants: terms, their tests and their effects are in one order. Random numbers depend on the seed and
 // the term alone, so results can be repeated.

@@ -1,15 +1,15 @@
-// The effects of a study's factors on a measure: y, or its logarithm, is a sum of a part for the block, one
-// for each factor's level, and one for each pair of levels. Levels are coded as deviations from the mean over
-// levels (effect coding). Combinations may be missing. Pure; any thread.
+// The effects of a study's factors on a measure: y, or its logarithm, is a sum of a part for the block, a
+// part for each factor's level, and a part for each pair of levels. Levels are coded as deviations from the
+// mean over levels (effect coding). Combinations may be missing. Pure; any thread.
 //
-//   share of a term (eta squared): the squares that it explains beyond all terms that do not contain it, over
-//     the sum of squares within blocks
+//   share of a term (eta squared): the sum of squares that the term explains beyond all terms that do not
+//     contain this term, divided by the sum of squares within blocks
 //   p: how often this share is reached when the residuals of the model without the term are permuted within
 //     blocks (Freedman and Lane, 1983), corrected for the number of terms after Holm; no F distribution is
 //     assumed
-//   interval: percentiles of fits to blocks drawn with replacement, whose distance from the effect is widened
-//     as Student's t is wider than the normal distribution, because few blocks drawn anew vary too little
-//     (Hesterberg, "What teachers should know about the bootstrap", 2015)
+//   interval: percentiles of fits to blocks drawn with replacement. The distance of a percentile from the
+//     effect is widened as Student's t is wider than the normal distribution, because few blocks drawn with
+//     replacement vary too little (Hesterberg, "What teachers should know about the bootstrap", 2015)
 #ifndef TETHYS_DEPLOY_STUDY_EFFECTS_H_
 #define TETHYS_DEPLOY_STUDY_EFFECTS_H_
 
@@ -49,9 +49,9 @@ struct TermEffects {
   std::vector<LevelEffect> level;  // Empty if the effects are undetermined because combinations are missing.
 };
 
-// The terms, first those of one factor; terms that the observations cannot separate from others are left out.
-// `levels`: the number of levels of each factor. InvalidArgument: too few observations, or a value without a
-// logarithm.
+// The terms, first the terms of one factor. Terms that the observations cannot separate from other terms are
+// left out. `levels`: the number of levels of each factor. InvalidArgument: too few observations, or a value
+// without a logarithm.
 absl::StatusOr<std::vector<TermEffects>> FitEffects(absl::Span<const int> levels,
                                                     absl::Span<const Observation> observations,
                                                     const EffectsOptions& options);

@@ -1,5 +1,5 @@
-// Least squares by an orthogonal factorisation, for small designs. Columns that depend on earlier columns,
-// which missing combinations of levels cause, are left out. Pure; thread-compatible.
+// Least squares by an orthogonal factorisation, for small designs. Columns that depend on earlier columns are
+// left out; missing combinations of levels cause such columns. Pure; thread-compatible.
 #ifndef TETHYS_DEPLOY_STUDY_LEAST_SQUARES_H_
 #define TETHYS_DEPLOY_STUDY_LEAST_SQUARES_H_
 

@@ -16,7 +16,7 @@
 namespace tethys {
 namespace {
 
-constexpr double kRounding = 1e-12;  // Values that are equal but for rounding differ by at most this.
+constexpr double kRounding = 1e-12;  // Values that differ only by rounding differ by at most this.
 
 struct Pair {
   int more = 0;

@@ -121,7 +121,7 @@ absl::Status CheckJobsDiffer(const LoadedStudy& loaded) {
   return absl::OkStatus();
 }
 
-// InvalidArgument: the directories of two combinations have one name.
+// InvalidArgument: the directories of two combinations have the same name.
 absl::Status CheckDirectories(const LoadedStudy& loaded) {
   std::map<std::string, const StudyCellJob*> directories;
   for (const StudyCellJob& cell : loaded.cells) {

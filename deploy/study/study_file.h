@@ -1,8 +1,8 @@
 // Reads study files (proto/study.proto) and lists their combinations of levels, each with its job. Blocks on
 // small files; any thread.
 //
-// Errors are InvalidArgument (NotFound for a missing file) and begin with the place: "study.textproto:12:3:
-// ...".
+// Errors are InvalidArgument (NotFound for a missing file) and begin with the position in the file:
+// "study.textproto:12:3: ...".
 #ifndef TETHYS_DEPLOY_STUDY_STUDY_FILE_H_
 #define TETHYS_DEPLOY_STUDY_STUDY_FILE_H_
 
@@ -42,8 +42,8 @@ struct LoadedStudy {
 
 // Reads a study and lists its combinations, without their jobs.
 absl::StatusOr<LoadedStudy> ReadStudy(const std::string& path);
-// Reads a study and its jobs. `places`: folders by name, in place of the study's own (StudyPlace). `changes`:
-// FIELD=VALUE, for all jobs, after all that the study sets.
+// Reads a study and its jobs. `places`: folders by name, in place of the study's own folders (StudyPlace).
+// `changes`: FIELD=VALUE, for all jobs, after all that the study sets.
 absl::StatusOr<LoadedStudy> LoadStudy(const std::string& path,
                                       const std::map<std::string, std::string>& places,
                                       const std::vector<std::string>& changes = {});

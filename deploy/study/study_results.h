@@ -20,7 +20,8 @@ absl::StatusOr<std::vector<StudyRun>> ReadStudyRuns(const LoadedStudy& study, co
 // A line per run: factors, block, order, whether it counts, and every measure.
 std::string StudyCsv(const LoadedStudy& study, absl::Span<const StudyRun> runs);
 std::string StudyMarkdown(const proto::StudyReport& report);
-// A table of the combinations in LaTeX, for the package booktabs; published values stand beside ours.
+// A table of the combinations in LaTeX, for the package booktabs; published values stand beside the measured
+// values.
 std::string StudyLatex(const proto::StudyReport& report);
 std::string StudyHtml(const proto::StudyReport& report);
 

@@ -19,12 +19,13 @@ namespace tethys {
 class WrittenStudy {
  public:
   // Reads, parses and checks a study: factors and levels exist, labels are unique, choices name levels,
-  // measures are known. Fills in the defaults of name and repeats. InvalidArgument begins with the place.
+  // measures are known. Fills in the defaults of name and repeats. InvalidArgument begins with the position
+  // in the file.
   static absl::StatusOr<WrittenStudy> Read(const std::string& path);
   static absl::StatusOr<WrittenStudy> Parse(absl::string_view text, const std::string& path);
 
   // The position in the file, as "FILE:LINE:COLUMN", of the part to which `steps` lead: the position of the
-  // last step that has one.
+  // last step that has a position.
   std::string PlaceOf(std::initializer_list<PathStep> steps) const;
 
   const proto::Study& study() const { return study_; }

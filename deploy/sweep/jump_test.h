@@ -1,7 +1,8 @@
 // Finds jumps in step time over the batch, with few false findings. Lines are fitted to parts of the curve
-// (segment_fit.h); a cut between two of them counts as a jump only if
-//   1. it is at least 2 % of the step,
-//   2. odd and even rounds, taken separately, show it with the same sign and at least 0.4 of its size, and
+// (segment_fit.h); a cut between two lines counts as a jump only if
+//   1. the jump is at least 2 % of the step,
+//   2. odd and even rounds, taken separately, show the jump with the same sign and at least 0.4 of its size,
+//      and
 //   3. at most 5 % of 199 curves without jumps, made from the fit and its residuals in random order, show a
 //      jump of this size anywhere.
 // Pure: the same times and seed give the same result. Any thread; about a millisecond for 70 batches, without
@@ -18,7 +19,7 @@
 namespace tethys {
 
 constexpr size_t kLeastJumpPoints = 8;   // The least number of batches; fewer cannot have two segments.
-constexpr size_t kMostJumpPoints = 512;  // The most batches, because of time and memory.
+constexpr size_t kMostJumpPoints = 512;  // The most batches; more would take too long and too much memory.
 
 struct Jumps {
   std::vector<double> value = {};            // The time of each batch: lower quartiles over the rounds.

@@ -5,8 +5,8 @@
 namespace tethys {
 namespace {
 
-// The first step away from the forecast is 1/50 (2 %) of it, and steps double, so a good forecast costs two
-// tries.
+// The search first moves away from the forecast by 1/50 (2 %) of the forecast, and doubles each further move.
+// So a good forecast costs two tries.
 constexpr int64_t kFirstStepOf = 50;
 
 }  // namespace

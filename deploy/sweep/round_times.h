@@ -1,4 +1,5 @@
-// The times of a sweep in the form that the fits take: one for each batch in each round. Pure; any thread.
+// The times of a sweep in the form that the fits take: one time for each batch in each round. Pure; any
+// thread.
 #ifndef TETHYS_DEPLOY_SWEEP_ROUND_TIMES_H_
 #define TETHYS_DEPLOY_SWEEP_ROUND_TIMES_H_
 

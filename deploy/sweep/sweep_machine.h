@@ -1,6 +1,6 @@
-// Sweeps one machine: measures the step time of a model for many batches by a meter there, fits the curve,
-// and tries how large a batch can be. Blocks for as long as the request says; SIGPIPE must be ignored. Call
-// it on the main thread.
+// Sweeps one machine: measures the step time of a model for many batches by a meter on that machine, fits the
+// curve, and tries how large a batch can be. Blocks for as long as the request says; SIGPIPE must be ignored.
+// Call it on the main thread.
 #ifndef TETHYS_DEPLOY_SWEEP_SWEEP_MACHINE_H_
 #define TETHYS_DEPLOY_SWEEP_SWEEP_MACHINE_H_
 

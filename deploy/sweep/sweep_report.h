@@ -25,10 +25,10 @@ std::string SweepHtml(const proto::Sweep& sweep);
 // Writes all four files into the directory.
 absl::Status WriteSweep(const proto::Sweep& sweep, const std::string& path);
 
-// Parses the text of a sweep.json. DataLoss: the text is torn, or its times make no curve.
+// Parses the text of a sweep.json. DataLoss: the text is incomplete, or its times make no curve.
 absl::StatusOr<proto::Sweep> ParseSweep(const std::string& json);
 
-// Reads DIR/sweep.json. NotFound: the file is missing. DataLoss: the file is torn, or its times make no
+// Reads DIR/sweep.json. NotFound: the file is missing. DataLoss: the file is incomplete, or its times make no
 // curve; the message names the file.
 absl::StatusOr<proto::Sweep> ReadSweep(const std::string& path);
 

@@ -78,7 +78,7 @@ void SweepSchedule::Skip(int64_t batch, const std::string& reason) {
 }
 
 std::vector<double> SweepSchedule::Drift() const {
-  // By visit of the reference batch: the time of the visit, and the time of its step.
+  // For each visit of the reference batch: when the visit began, and the time of its step.
   std::vector<std::pair<double, double>> reference;
   std::vector<double> times;
   const int64_t batch = batches_.empty() ? 0 : batches_[batches_.size() / 2];

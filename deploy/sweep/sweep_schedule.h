@@ -48,8 +48,8 @@ class SweepSchedule {
   bool round_ended() const { return queue_.empty(); }
 
   // For each round and each batch with a visit: the time that `pick` takes from the visit, divided by the
-  // drift of the machine at that moment. If a batch has undisturbed visits, its disturbed visits are left
-  // out.
+  // drift of the machine at the moment of the visit. If a batch has undisturbed visits, its disturbed visits
+  // are left out.
   RoundTimes Times(double (*pick)(const proto::StepVisit&)) const;
 
   // Batches with at least one visit, by ascending batch; times are lower quartiles. `error` is left out.

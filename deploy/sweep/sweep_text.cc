@@ -1,4 +1,4 @@
-// The sentences on a curve.
+// The sentences on a sweep's curve (AnswerOf in sweep_report.h).
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -129,7 +129,7 @@ std::string LargestText(const proto::SweepCurve& curve) {
 
 std::string SkippedText(const proto::SweepCurve& curve) {
   if (curve.skipped().empty()) return "";
-  // In most sweeps, all batches are left out for the same reason.
+  // In most sweeps, the batches that are left out are left out for the same reason.
   std::vector<int64_t> batches;
   for (const proto::SkippedBatch& skipped : curve.skipped()) batches.push_back(skipped.batch());
   std::sort(batches.begin(), batches.end());
