@@ -159,8 +159,8 @@ PageAnswer LivePages::AnswerMetrics() {
 PageAnswer LivePages::AnswerState(const PageRequest& request) {
   const absl::StatusOr<LiveMark> known = ParseMark(request.Parameter("since"));
   if (known.ok()) return {.type = "application/json", .body = run_.JsonSince(*known)};
-  return TextAnswer(400, absl::StrCat("The parameter since must be the field mark of an earlier answer; a "
-                                      "request without since gets the whole state; ",
+  return TextAnswer(400, absl::StrCat("The parameter 'since' must be the field 'mark' of an earlier answer; "
+                                      "a request without 'since' gets the whole state; ",
                                       known.status().message()));
 }
 

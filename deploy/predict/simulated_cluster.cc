@@ -12,7 +12,7 @@ constexpr int kMaxProcesses = 1 << 20;
 
 absl::Status CheckCluster(const SimulatedCluster& cluster, int steps) {
   const auto bad = [](absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat("a simulation needs ", what));
+    return absl::InvalidArgumentError(absl::StrCat("a simulation must have ", what));
   };
   if (cluster.workers.empty() || cluster.servers.empty()) return bad("at least one worker and one server");
   if (cluster.workers.size() > kMaxProcesses || cluster.servers.size() > kMaxProcesses) {

@@ -248,7 +248,7 @@ absl::StatusOr<proto::Prediction> Predict(const proto::JobPlan& plan, const JobM
   }
   if (!(step > 0) || !std::isfinite(step)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the calibration predicts a step of ", step, " s: run tethys calibrate again"));
+        absl::StrCat("the calibration predicts a step time of ", step, " s: run tethys calibrate again"));
   }
   Set(step, distance.half(), *prediction.mutable_step());
   AddRun(plan, machines, calibration, step, distance.half(), prediction);

@@ -103,7 +103,8 @@ absl::Status TakeWord(absl::string_view name, absl::string_view value, WhatIf& w
   if (name == "delay") return TakeDelay(name, value, what_if.delay);
   if (name == "price") return TakeNumber(name, value, 0, kMaxPrice, "0.25", what_if.price);
   if (name != "kind") {
-    return absl::InvalidArgumentError(absl::StrCat("there is no setting '", name, "'; known are ", kWords));
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no setting '", name, "'; the settings are ", kWords));
   }
   if (value.empty()) return Wrong(name, value, "a kind of the host file, or the name of a host in it");
   what_if.kind = std::string(value);
@@ -156,9 +157,9 @@ class Supposing {
     if (wanted > there) {
       TETHYS_RETURN_IF_ERROR(AddHosts(wanted - there));
     } else if (!what_if_.kind.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("kind=", what_if_.kind, " describes additional hosts: add hosts=N with N above the ",
-                       there, " hosts of the host file"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "kind=", what_if_.kind, " describes additional hosts: add hosts=N, where N is more than the ",
+          there, " hosts of the host file"));
     } else if (!hosts.empty()) {
       hosts.resize(wanted);
     }
@@ -221,7 +222,7 @@ class Supposing {
           what_if_.kind.empty() ? "no host of the host file may run workers, so it is not known what "
                                   "additional hosts are like: add kind=NAME"
                                 : absl::StrCat("no host has the kind or the name '", what_if_.kind,
-                                               "'; known are ", absl::StrJoin(known, ", ")));
+                                               "'; the kinds and names are ", absl::StrJoin(known, ", ")));
     }
     TETHYS_ASSIGN_OR_RETURN(const int index, MedianOf(patterns));
     HostEntry added = made_.hosts[index];
@@ -353,7 +354,7 @@ absl::StatusOr<WhatIf> ParseWhatIf(const std::vector<std::string>& values) {
       const std::vector<absl::string_view> sides = absl::StrSplit(word, absl::MaxSplits('=', 1));
       if (sides.size() != 2) {
         return absl::InvalidArgumentError(absl::StrCat(
-            "--what_if=", value, ": '", word, "' is not of the form NAME=VALUE; known are ", kWords));
+            "--what_if=", value, ": '", word, "' is not of the form NAME=VALUE; the settings are ", kWords));
       }
       if (!seen.emplace(sides[0]).second) {
         return absl::InvalidArgumentError(

@@ -1,5 +1,5 @@
-// report.html and report.md: the results of runs, for a reader who did not make them. The page contains its
-// data and the plotting library, and opens without a network. Rendering is pure; WriteReport blocks.
+// report.html and report.md: the results of runs, for a reader who did not make the runs. The page contains
+// its data and the plotting library, and opens without a network. Rendering is pure; WriteReport blocks.
 #ifndef TETHYS_DEPLOY_REPORT_REPORT_H_
 #define TETHYS_DEPLOY_REPORT_REPORT_H_
 

@@ -46,7 +46,7 @@ std::string AccuracySentence(const ReportVariant& best, const ReportVariant& riv
   const Contrast points = PointsOf(a, b);
   switch (DifferenceOf(a, b)) {
     case Difference::kUnknown:
-      return absl::StrCat("Test accuracy, in the same order: ", both,
+      return absl::StrCat("Test accuracy of the two variants, in the same order: ", both,
                           " (one run of a variant does not show an uncertainty).");
     case Difference::kShown:
       return absl::StrFormat("Test accuracy of %s is %s: %s, %s.", NameInText(best),
@@ -54,7 +54,8 @@ std::string AccuracySentence(const ReportVariant& best, const ReportVariant& riv
     case Difference::kNoise:
       break;
   }
-  const std::string text = absl::StrCat("No difference in test accuracy is shown, in the same order: ", both);
+  const std::string text = absl::StrCat(
+      "No difference in test accuracy is shown between the two variants, in the same order: ", both);
   if (std::min(a.count(), b.count()) < kFewRuns) return text + ", over two runs.";
   const double half = 100 * (points.interval->high - points.interval->low) / 2;
   return absl::StrCat(

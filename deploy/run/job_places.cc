@@ -93,7 +93,7 @@ absl::StatusOr<std::vector<Places>> PlacesByFlags(const Flags& flags, const std:
       const int entry = EntryOf(plan, host, entries);
       if (entry == static_cast<int>(entries.size())) {
         return absl::InvalidArgumentError(
-            absl::StrCat(file, ": does not name host ", plan.hosts[host].host, ", on which a job is to run"));
+            absl::StrCat(file, " does not name host ", plan.hosts[host].host, ", on which a job is to run"));
       }
       used.insert(entry);
     }

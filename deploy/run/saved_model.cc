@@ -10,10 +10,9 @@ namespace {
 
 // `what` completes the sentence "the checkpoint does not ...".
 absl::Status OldCheckpoint(const std::string& path, const char* what) {
-  return absl::FailedPreconditionError(
-      absl::StrCat(path, " does not ", what,
-                   ", because an old build wrote this checkpoint: resume the run for one epoch, which saves "
-                   "a checkpoint that does"));
+  return absl::FailedPreconditionError(absl::StrCat(path, " does not ", what,
+                                                    ", because an old build wrote this checkpoint: resume "
+                                                    "the run for one epoch to save a checkpoint that does"));
 }
 
 }  // namespace

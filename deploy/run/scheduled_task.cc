@@ -66,9 +66,9 @@ absl::StatusOr<std::string> ScheduledJobFile(const Flags& flags) {
   }
   const std::string stored = flags.Get("run_dir") + "/job.textproto";
   if (FileExists(stored)) return stored;
-  return absl::InvalidArgumentError(
-      absl::StrCat(stored, " does not exist: either no run began in that directory, or this machine (",
-                   HostName(), ") does not share that directory; name JOB as well, on every machine"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      stored, " does not exist: either no run began in the directory --run_dir, or this machine (",
+      HostName(), ") does not share that directory; name JOB as well, on every machine"));
 }
 
 // A scheduler signals all processes of a job at once, but the chief needs its tasks for a last checkpoint. So

@@ -1,6 +1,7 @@
-// The time of a training step as a function of the batch, from measured times of some batches (a sweep's or a
-// calibration's): on the fitted lines if there are any, else between the measured points; beyond them, on the
-// first or the last line, marked as extrapolated. Immutable; thread-safe.
+// The time of a training step as a function of the batch, from the times of some batches that a sweep or a
+// calibration measured. Between measured batches, the time lies on the fitted lines or, if there are none, is
+// interpolated. Beyond the measured batches, the time lies on the first or the last line, and is marked as
+// extrapolated. Immutable; thread-safe.
 #ifndef TETHYS_DEPLOY_SWEEP_BATCH_CURVE_H_
 #define TETHYS_DEPLOY_SWEEP_BATCH_CURVE_H_
 

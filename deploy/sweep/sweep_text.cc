@@ -50,9 +50,10 @@ std::string BestText(const proto::SweepCurve& curve) {
       absl::StrCat("Most samples a second with batch ", best.batch(), ": ", RateText(Rate(best)));
   if (!level.empty()) {
     const auto [least, most] = std::minmax_element(level.begin(), level.end());
-    absl::StrAppend(&text, ", which is not shown to be more than with ",
-                    level.size() == 1 ? absl::StrCat("batch ", *least)
-                                      : absl::StrCat(level.size(), " others from ", *least, " to ", *most));
+    absl::StrAppend(&text, ", a rate that is not shown to be higher than with ",
+                    level.size() == 1
+                        ? absl::StrCat("batch ", *least)
+                        : absl::StrCat(level.size(), " other batches from ", *least, " to ", *most));
   }
   if (nearly->batch() < best.batch()) {
     absl::StrAppendFormat(&text, "; batch %d already reaches %.0f %% of this throughput", nearly->batch(),
@@ -102,10 +103,10 @@ std::string PeriodText(const proto::PeriodTest& test) {
       return absl::StrCat(kClaim, "seen, ", SignedShareText(test.share()),
                           " of the median step after each multiple (95 % interval: ",
                           SignedShareText(test.low()), " to ", SignedShareText(test.high()), "); of ",
-                          test.periods(), " periods that were tried, no other fits as well.");
+                          test.periods(), " periods that were tried, no other period fits as well.");
     case proto::PeriodTest::NOT_SEEN:
-      return absl::StrCat(kClaim, "not seen; such jumps above ", ShareText(test.excluded_above()),
-                          " of the median step are excluded at 95 %. Among ", test.periods(),
+      return absl::StrCat(kClaim, "not seen; jumps of more than ", ShareText(test.excluded_above()),
+                          " of the median step are excluded with 95 % confidence. Among ", test.periods(),
                           " periods, 16 has rank ", test.rank(), " by the quality of the fit.");
     default:
       return absl::StrCat(kClaim, "not testable here: ", test.reason(), ".");
@@ -141,7 +142,7 @@ std::string SkippedText(const proto::SweepCurve& curve) {
 }
 
 std::string EffortText(const proto::SweepCurve& curve) {
-  std::string disturbed = "none was disturbed by another program.";
+  std::string disturbed = "no measurement was disturbed by another program.";
   if (curve.disturbed() > 0) {
     disturbed =
         absl::StrCat(curve.disturbed(),

@@ -78,7 +78,7 @@ class CalibrateTest(FolderTest):
         self.assertIn("Supposed: 4 hosts (the additional hosts like localhost), 1 slot on each, links of 1 Gbit/s", output)
         self.assertRegex(output, r"what-if-4 .*worker")
         self.assertRegex(" ".join(output.split()), r"validity .*predicted by the model alone, not verified by any run")
-        for words, message in (("link=10", "10gbit"), ("hosts=6", "no link was measured"), ("host=6", "known are hosts")):
+        for words, message in (("link=10", "10gbit"), ("hosts=6", "no link was measured"), ("host=6", "the settings are hosts")):
             status, output = self.tethys("plan", self.job, f"--what_if={words}")
             self.assertEqual(status, 2, output)
             self.assertIn(message, output)

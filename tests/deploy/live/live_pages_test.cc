@@ -83,7 +83,7 @@ TEST_F(LivePagesTest, BadMarkIsRefusedWithReason) {
   for (const char* since : {"x", "-1", "7", "1.2", "1.-2.3", "1.2.3.4"}) {
     EXPECT_THAT(Ask(absl::StrCat("/state.json?since=", since)),
                 AllOf(StartsWith("HTTP/1.1 400 "),
-                      HasSubstr("The parameter since must be the field mark of an earlier answer")))
+                      HasSubstr("The parameter 'since' must be the field 'mark' of an earlier answer")))
         << since;
   }
 }

@@ -73,7 +73,7 @@ TEST(WhatIfTest, WordsAreParsedWithTheirUnits) {
 }
 
 TEST(WhatIfTest, WrongWordsAreNamedWithTheRemedy) {
-  EXPECT_THAT(ParseError({"host=3"}), AllOf(HasSubstr("'host'"), HasSubstr("known are hosts=N")));
+  EXPECT_THAT(ParseError({"host=3"}), AllOf(HasSubstr("'host'"), HasSubstr("the settings are hosts=N")));
   EXPECT_THAT(ParseError({""}), HasSubstr("NAME=VALUE"));
   EXPECT_THAT(ParseError({"hosts"}), HasSubstr("NAME=VALUE"));
   EXPECT_THAT(ParseError({"hosts=3,hosts=4"}), HasSubstr("hosts is given twice"));

@@ -259,7 +259,7 @@ TEST_F(VerdictTest, ComparesServersWithMirroredIfLocalIsFastest) {
       Text(),
       HasSubstr("Mirrored workers or parameter servers, both with global batch 384: mirrored trained in "
                 "10.00 ± 0.25 s, 2.00 times (1.95 to 2.06) as fast as ps_sync with 20.00 ± 0.25 s. No "
-                "difference in test accuracy is shown, in the same order: "));
+                "difference in test accuracy is shown between the two variants, in the same order: "));
   EXPECT_THAT(Text(), HasSubstr("with different global batches: mirrored trained in 9.00 ± 0.25 s, 1.33 "
                                 "times (1.29 to 1.38) as fast as ps_async"));
   const Contenders explained = FindingsOf(report_).explained;

@@ -61,15 +61,15 @@ TEST(AnswerTest, SentencesNameBestBatchLineJumpsVerdictAndLargestBatch) {
             "Jumps: after 16 (14 to 17) +20 % (520 µs). A jump of 3 % of the step or more would have "
             "been found.");
   EXPECT_EQ(answer.sentence(3),
-            "Jumps after all multiples of 16: not seen; such jumps above 1.2 % of the median step are "
-            "excluded at 95 %. Among 34 periods, 16 has rank 3 by the quality of the fit.");
+            "Jumps after all multiples of 16: not seen; jumps of more than 1.2 % of the median step are "
+            "excluded with 95 % confidence. Among 34 periods, 16 has rank 3 by the quality of the fit.");
   EXPECT_EQ(answer.sentence(4), "Largest batch that ran: 12,345 within 8.0 GiB; forecast: 13,000.");
 }
 
 TEST(AnswerTest, BatchesThatAreNotShownToBeSlowerAreCounted) {
   proto::SweepCurve curve = Example().curve(0);
   for (proto::BatchTime& time : *curve.mutable_time()) time.set_error(0.1);
-  EXPECT_THAT(Sentences(curve), HasSubstr("6,349, which is not shown to be more than with "));
+  EXPECT_THAT(Sentences(curve), HasSubstr("6,349, a rate that is not shown to be higher than with "));
 }
 
 TEST(AnswerTest, LargeSharesHaveNoExponent) {
@@ -101,13 +101,13 @@ TEST(AnswerTest, AnswerSaysWhichQuestionsStayOpen) {
 TEST(AnswerTest, AnswerReportsOtherProcessesOnTheGpu) {
   proto::SweepCurve curve = Example().curve(0);
   curve.clear_disturbed();
-  EXPECT_THAT(Sentences(curve), HasSubstr("none was disturbed by another program."));
+  EXPECT_THAT(Sentences(curve), HasSubstr("no measurement was disturbed by another program."));
   curve.set_gpu_processes(2);
   EXPECT_THAT(Sentences(curve), HasSubstr("2 other processes had this GPU open"));
   curve.set_company_unseen(true);
   EXPECT_THAT(Sentences(curve),
               HasSubstr("Another program that computed on this GPU could not have been noticed"));
-  EXPECT_THAT(Sentences(curve), Not(HasSubstr("none was disturbed by another program")));
+  EXPECT_THAT(Sentences(curve), Not(HasSubstr("no measurement was disturbed by another program")));
 }
 
 TEST(AnswerTest, ManyDisturbedVisitsMakeTimesDoubtful) {
