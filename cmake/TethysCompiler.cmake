@@ -22,8 +22,8 @@ if(TETHYS_CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER env CCACHE_DEPEND=1 ${TETHYS_CCACHE})
 endif()
 
-# A build with this option only shows whether another compiler gives warnings. Programs of tests are compiled
-# but not linked, and nvcc is not called, because every other build calls nvcc for the same files.
+# A build with this option serves only to find warnings that another compiler gives. Programs of tests are
+# compiled but not linked, and nvcc is not called, because every other build calls nvcc for the same files.
 option(TETHYS_CHECK_ONLY "Neither link tests nor compile the GPU's code" OFF)
 
 # Every target gets this option, because only targets with the same options can share the precompiled headers.

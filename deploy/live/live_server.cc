@@ -112,8 +112,7 @@ class TcpLiveServer final : public LiveServer {
 
   absl::Status Serve(int stop) override {
     while (true) {
-      // While the allowed number of connections have complete requests, further callers wait in the system's
-      // queue.
+      // If as many connections as allowed have complete requests, further callers wait in the system's queue.
       std::vector<pollfd> fds = {{stop, POLLIN, 0},
                                  {Accepts(Door::kView) ? view_.get() : -1, POLLIN, 0},
                                  {Accepts(Door::kMetrics) ? metrics_.get() : -1, POLLIN, 0}};

@@ -65,7 +65,7 @@ class WatchedRun {
   const FindLeftRun find_left_;
   absl::optional<LeftRun> left_;
   std::string json_;     // The state as JSON; empty if the state has changed.
-  LiveMark json_known_;  // The mark that `json_` is for.
+  LiveMark json_known_;  // The mark for which `json_` was made.
 };
 
 // Makes the answers to valid and to refused requests. Blocks only on the run's local file.

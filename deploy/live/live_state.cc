@@ -196,7 +196,8 @@ void LiveFold::AddProgress(const proto::Progress& progress) {
   const proto::Progress before = state_.progress();
   *state_.mutable_progress() = progress;
   time_left_.Add(progress);
-  if (progress.epoch_samples_done() <= 0) {  // This epoch has no measured step yet: the last values stay.
+  if (progress.epoch_samples_done() <=
+      0) {  // This epoch has no measured step yet: keeps the previous values.
     state_.mutable_progress()->set_loss(before.loss());
     if (before.has_accuracy()) state_.mutable_progress()->set_accuracy(before.accuracy());
     state_.mutable_progress()->set_samples_per_second(before.samples_per_second());
@@ -209,7 +210,8 @@ void LiveFold::AddProgress(const proto::Progress& progress) {
       [](const proto::CurvePoint& point) { return point.step(); },
       [](const proto::CurvePoint&) { return 0; });
   if (thinned) {
-    // The least gap is less than the mean gap, because the gaps between progress events vary.
+    // The least gap between points is below the mean gap of these points, because the gaps between progress
+    // events vary.
     curve_gap_ = 0.9 * Distance(curve[0].step(), curve[curve.size() - 1].step()) / (curve.size() - 1);
   }
   proto::CurvePoint& point = *curve.Add();

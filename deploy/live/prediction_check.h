@@ -15,7 +15,7 @@ namespace tethys {
 // A reason is given only for a run that is slower than the interval of its prediction. The excess of the step
 // time over the predicted step time is split into two parts, computing and exchange. A part is named if it
 // makes up at least a quarter of the excess. No part is named if these parts make up less than half of the
-// excess. The names:
+// excess. A reason names one of these:
 //   - a slow worker (LiveFold::kSlowRatio), instead of computing: in lock step all workers wait for it
 //   - computing, with the share of the CPU that other programs use if that share is 10 % or more
 //   - the exchange, with the host whose link is full

@@ -33,7 +33,7 @@ void TimeLeft::At(double seconds) {
   if (marks_.size() < kMostMarks) return;
   for (size_t i = 0; 2 * i < marks_.size(); ++i) marks_[i] = marks_[2 * i];
   marks_.resize((marks_.size() + 1) / 2);
-  // The least gap is less than the mean gap, because a call may come a little early.
+  // The least gap between marks is below the mean gap of these marks, because a call may come a little early.
   gap_ = 0.9 * (marks_.back().seconds - marks_.front().seconds) / static_cast<double>(marks_.size() - 1);
 }
 

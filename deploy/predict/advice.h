@@ -48,13 +48,13 @@ struct AdviceGoal {
 std::vector<int> ToVerify(const std::vector<Candidate>& candidates, const AdviceGoal& goal, int most);
 
 // The candidates to verify after a round of brief runs: unverified candidates that would be faster than the
-// fastest measured one, if their predictions were wrong by the same factor as the predictions of the verified
-// candidates of their strategy and use. At most `most`, the best first.
+// fastest measured candidate if their predictions had the same error as the predictions of verified
+// candidates with the same strategy and use. At most `most`, the best first.
 std::vector<int> ToVerifyNext(const std::vector<Candidate>& candidates, int most);
 
 struct Advice {
   int best = -1;  // Index of the candidate that meets the goal best.
-  // True if `best` meets deadline and budget. False: no candidate does, and `best` comes nearest.
+  // True if `best` meets deadline and budget. False: no candidate meets both, and `best` comes nearest.
   bool met = true;
   // The best other candidate whose time may equal the time of `best`. The two times differ by less than 3 %,
   // by less than runs of one candidate differ or, without runs, by less than the error of the two

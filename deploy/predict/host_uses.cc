@@ -23,7 +23,7 @@ constexpr double kRateDiffers = 1.4;
 constexpr double kDelayDiffers = 2.5;
 constexpr double kMemoryDiffers = 2;
 constexpr double kLeastDelay = 2e-4;  // Seconds; below this delay, all links count as equally near.
-// The most ways to cut the hosts in two: by speed, and again by link.
+// The most ways to cut the hosts in two by speed, and the most ways by link.
 constexpr size_t kMostCuts = 3;
 constexpr size_t kMostNamedHosts = 3;  // The most hosts named in the text of a use.
 
@@ -259,8 +259,8 @@ absl::StatusOr<std::vector<HostEntry>> HostsFor(const std::vector<HostEntry>& ho
   }
   TETHYS_ASSIGN_OR_RETURN(const RoleAssignment as_it_is, AssignRoles(hosts, 0, 0));
   std::vector<HostEntry> lines;
-  std::vector<int> wanted_workers,
-      wanted_servers;  // The wanted numbers of processes, by line of the host file.
+  // The wanted numbers of processes, by line of the host file.
+  std::vector<int> wanted_workers, wanted_servers;
   for (size_t i = 0; i < count; ++i) {
     const bool chief = static_cast<int>(i) == as_it_is.chief;
     if (works[i] + serves[i] == 0 && !chief) continue;

@@ -45,7 +45,8 @@ int64_t SharedMemoryBytes(int64_t bytes, int64_t n);
 struct WorkerTraffic {
   int workers = 0;
   int ranks = 0;  // The number of workers on the host of each of these workers; 0: hosts make no difference.
-  // True if each of these workers is the first worker of its host, which exchanges sums with the other hosts.
+  // True if each of these workers is the first worker of its host, and so exchanges sums with the other
+  // hosts.
   bool leads = false;
   int64_t out = 0;
   int64_t in = 0;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kLowerQuartile = 0.25;
 
-// The needs of one step, built up part by part.
+// Builds the needs of one step (StepNeeds), part by part.
 class NeedsBuilder {
  public:
   NeedsBuilder(const proto::JobPlan& plan, const Model& model, const JobMachines& machines,

@@ -40,7 +40,7 @@ struct Task {
   int server = 0;
   int parts = 0;  // The number of parts that are not done.
   int chunk = 0;
-  double delay = 0;  // Seconds between the end of the task and what follows.
+  double delay = 0;  // Seconds between the end of the task and the next task.
   int64_t version = 0;
 };
 
@@ -104,7 +104,7 @@ class Simulation {
 
  private:
   struct WorkerState {
-    int done = 0;     // Steps made.
+    int done = 0;     // The number of steps that the worker has made.
     int answers = 0;  // The number of servers (or chunks) that have not answered yet.
     double warm_at = 0;
     double end = 0;
@@ -299,7 +299,7 @@ class Simulation {
   void Apply(ServerState& server, int s, const std::vector<int>& workers) {
     for (const int w : workers) {
       const int64_t stale = server.version - workers_[w].taken[s];
-      // The due push of a worker is its last push.
+      // The push that is applied here is the worker's last push, so clock[w] is its number.
       if (server.clock[w] <= warm_) continue;
       server.stale += static_cast<double>(stale);
       ++server.pushes;
@@ -376,7 +376,7 @@ class Simulation {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<WorkerState> workers_;
   std::vector<ServerState> servers_;
-  std::vector<int> going_;  // The workers to be answered. It is a member, so its memory is reused.
+  std::vector<int> going_;  // The workers to be answered. The vector is a member, so its memory is reused.
   double now_ = 0;
   int64_t order_ = 0;
   SimulationResult result_;

@@ -2,8 +2,9 @@
 // stale-synchronous jobs, slow hosts, hosts of different kinds, thousands of workers. Pure, seeded; any
 // thread.
 //
-// Each simulated server uses the same rules as a real server (runtime/consistency/rule.h): which pushes are
-// due, in which updates, and whose answers wait. A chunk of a push in lock step counts as a push of its own.
+// Each simulated server uses the same rules as a real server (runtime/consistency/rule.h). The rules say
+// which pushes are due, which pushes one update adds, and which answers wait. A chunk of a push in lock step
+// counts as a push of its own.
 //
 // Processors and links are shared resources: all work on a resource gets equal parts of its rate (the rate of
 // a processor depends on how many ranks run). A server's loop is a queue. A push or an answer is work for

@@ -59,7 +59,8 @@ void Conversation::Ask(const std::string& question) {
 }
 
 void Conversation::Listen() {
-  // The process is polled before its output is read, because it may write output until it ends.
+  // The process is polled before its output is read: if it has ended by then, the read gets all of its
+  // output.
   const bool ended = process_->Poll().has_value();
   for (int i = 0;; ++i) {
     if (i == kMaxLinesAtOnce) return;  // The next call reads the rest.

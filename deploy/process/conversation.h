@@ -1,8 +1,8 @@
 // Line-based dialogues with a shell or with tethys, at the far end of an ssh process or on this machine. The
 // process lives until the Conversation ends or fails. Used by deploy/hosts. Each question is a line. An
 // answer is at most 1000 lines that begin with "tethys-check ", up to the line "tethys-check end". Other
-// lines are ignored, and so is all output before the command's own, which a shell's start-up files may write
-// (remote_shell.h).
+// lines are ignored. So is all output before the output of the command: a shell's start-up files may write
+// such output (remote_shell.h).
 //
 // AskAll blocks up to its deadline; SIGPIPE must be ignored. Thread-compatible; no threads are started.
 #ifndef TETHYS_DEPLOY_PROCESS_CONVERSATION_H_

@@ -1,4 +1,5 @@
-// The form in which the lines of a process's log are shown to the user, and their times. Pure; any thread.
+// The form in which the lines of a process's log are shown to the user, and the times of these lines. Pure;
+// any thread.
 #ifndef TETHYS_DEPLOY_PROCESS_LOG_LINE_H_
 #define TETHYS_DEPLOY_PROCESS_LOG_LINE_H_
 

@@ -53,7 +53,8 @@ class LogMerge {
   std::map<std::string, Log> logs_;  // Keyed by path.
 };
 
-// "worker 3" for "worker-3.log", "chief" for "chief-0.log", and "watch" for "watch.log".
+// The name of the process that writes a log file: "worker 3" for "worker-3.log", "chief" for "chief-0.log",
+// and "watch" for "watch.log".
 std::string ProcessOfLog(const std::string& file);
 
 }  // namespace tethys

@@ -1,5 +1,5 @@
 // The place where a process of a job runs, and the call that starts a program there: directly on this
-// machine, by ssh on another one. Pure; any thread.
+// machine, or by ssh on another machine. Pure; any thread.
 #ifndef TETHYS_DEPLOY_PROCESS_PLACE_H_
 #define TETHYS_DEPLOY_PROCESS_PLACE_H_
 

@@ -16,8 +16,8 @@ namespace tethys {
 namespace {
 
 constexpr char kPrefix[] = "tethys-scratch-";
-constexpr time_t kYoung =
-    600;  // In seconds. The command of a younger folder may not have locked the folder yet.
+// In seconds. The command of a younger folder may not have locked the folder yet.
+constexpr time_t kYoung = 600;
 
 // The absolute path of the folder for temporary files. A relative TMPDIR is made absolute here, because
 // children may run in another folder.

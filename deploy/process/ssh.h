@@ -39,10 +39,10 @@ struct RemoteCommand {
 };
 
 struct RemoteResult {
-  // Unavailable: ssh itself failed; the message is ssh's. Aborted: the command's exit status was not 0; the
-  // message is the command's standard error. DeadlineExceeded: the time limit was reached. Cancelled: an
-  // interrupt arrived that an InterruptsHeld of the caller keeps pending (signal_source.h). Other errors: ssh
-  // cannot be executed, or input_path or output_path cannot be used.
+  // Unavailable: ssh itself failed; the message is the error text of ssh. Aborted: the command's exit status
+  // was not 0; the message is the command's standard error. DeadlineExceeded: the time limit was reached.
+  // Cancelled: an interrupt arrived that an InterruptsHeld of the caller keeps pending (signal_source.h).
+  // Other errors: ssh cannot be executed, or input_path or output_path cannot be used.
   absl::Status status = {};
   std::string output = {};  // The command's standard output, at most 1 MiB.
   // The number of bytes moved to the command's standard input or from its standard output.

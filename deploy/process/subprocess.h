@@ -28,7 +28,8 @@ struct SpawnOptions {
   std::string input_path = {};              // If set, standard input is this file instead.
   std::string log_path = {};                // The file to which standard error is appended.
   bool read_log = false;                    // If true, standard error is read from log() instead.
-  bool read_output = false;  // True: standard output is read from output(). False: it joins standard error.
+  // True: standard output is read from output(). False: standard output goes where standard error goes.
+  bool read_output = false;
 };
 
 // How a process ended.

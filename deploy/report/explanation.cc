@@ -153,7 +153,7 @@ std::string EndsOfEpochs(const std::vector<Subject>& subjects) {
                       absl::StrJoin(validation, " and "), ".");
 }
 
-// For example ", by shared memory among 3 workers" or ", by TCP".
+// How the processes of a variant exchange data: ", by shared memory among 3 workers" or ", by TCP".
 std::string ExchangeText(const ReportVariant& variant) {
   const std::string exchange = ExchangeOf(variant.summary());
   return absl::StrCat(", by ", exchange.empty() ? MediumOf(variant.summary()) : exchange);

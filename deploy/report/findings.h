@@ -115,8 +115,8 @@ struct Findings {
   Contenders fastest;          // The fastest variant and its rival by RivalOf.
   bool fastest_alone = false;  // The fastest variant is shown to be faster than every other variant.
   std::vector<Contenders> strategy_pairs;  // StrategyPairs without the pair `fastest`.
-  // The variant with the highest test accuracy, compared with the fastest variant. None if it is the fastest
-  // variant itself, or if the difference is within noise.
+  // The variant with the highest test accuracy, compared with the fastest variant. There is no leader if the
+  // fastest variant itself has the highest accuracy, or if the difference is within noise.
   Leader accuracy_leader;
   // The cheapest variant, and each variant that is not shown to cost more. Empty unless the costs of all
   // variants are known.

@@ -12,9 +12,9 @@
 namespace tethys {
 
 struct Headline {
-  std::string answer;    // One sentence: the variant to train with, or why no variant is recommended.
-  std::string how_sure;  // Sentences: the intervals of the answer's figures, the number of runs, and what
-                         // disturbed them.
+  std::string answer;  // One sentence: the variant to train with, or why no variant is recommended.
+  // Sentences: the intervals of the answer's figures, the number of runs, and what disturbed the runs.
+  std::string how_sure;
 };
 
 // `findings` must be the findings of `report`, and `report` must have at least two successful variants.

@@ -28,8 +28,8 @@ std::string TiedAccuracy(const Findings& findings) {
                       " than ", NameInText(*less));
 }
 
-// A sentence on how many runs would distinguish the first two variants of a tie, if the measured difference
-// is true.
+// A sentence on how many runs would distinguish the first two variants of a tie, if their true difference is
+// the measured one.
 std::string WhatWouldDecide(const proto::Report& report, const Findings& findings) {
   const ReportVariant& first = *findings.tied[0];
   const ReportVariant& second = *findings.tied[1];

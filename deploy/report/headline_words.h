@@ -26,7 +26,8 @@ std::string PointsText(const Contrast& points);
 // Ends a sentence on variants whose accuracies are not shown to differ. `half`: half of the interval of the
 // difference, over `runs` runs of each variant.
 std::string NoDifferenceText(double half, int runs);
-// Ends a sentence on speed. `choice_is`: the words before a shown difference, such as ", and is".
+// Ends a sentence on speed with the difference in accuracy between choice and rival. `choice_is`: the words
+// before a shown difference, such as ", and is".
 std::string AccuracyText(const proto::ReportVariant& choice, const proto::ReportVariant& rival,
                          Accuracy accuracy, const std::string& choice_is);
 // The interval of the difference that AccuracyText states.

@@ -24,7 +24,7 @@ int64_t NormalisedSamples(const proto::Job& job);
 // because ..."; empty if the whole global batch is normalised together, or nothing is normalised.
 std::string NormalisationRemark(const proto::Job& job);
 
-// The difference as an entry for JobDifferences, if the jobs normalise different numbers of samples together.
+// An entry for JobDifferences if the jobs normalise different numbers of samples together, otherwise none.
 std::vector<proto::JobDifference> NormalisationDifference(absl::Span<const proto::Job> jobs);
 
 }  // namespace tethys

@@ -1,5 +1,5 @@
 // The common parts of pages, each of which is one HTML file: their style, the plotting library, and data as
-// JSON. A page contains all of it, and opens without a network. Pure; any thread.
+// JSON. A page contains all of these parts, and opens without a network. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_PAGE_PARTS_H_
 #define TETHYS_DEPLOY_REPORT_PAGE_PARTS_H_
 

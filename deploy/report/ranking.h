@@ -1,5 +1,5 @@
 // Orders the variants of a comparison by speed, time to the target accuracy, strategy and accuracy.
-// findings.h decides by these orders. Pure; any thread.
+// FindingsOf (findings.h) decides by these orders. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_RANKING_H_
 #define TETHYS_DEPLOY_REPORT_RANKING_H_
 

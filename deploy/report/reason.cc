@@ -107,7 +107,7 @@ std::string Limits(const Ranking& compared) {
   return absl::StrCat(", so ", absl::StrJoin(parts, " and "));
 }
 
-// The part of the training time that takes the most seconds more in `slow` than in `fast`.
+// The part of the training time in which `slow` exceeds `fast` by the most seconds.
 const Part& LargestDifference(const ReportVariant& fast, const ReportVariant& slow) {
   const auto more = [&](const Part& part) { return Seconds(slow, part) - Seconds(fast, part); };
   return *std::max_element(kParts.begin(), kParts.end(),
@@ -233,7 +233,7 @@ std::string Reason(const proto::Report& report, const Findings& findings) {
   const ReportVariant& b = *pair.rival;
   const Ranking compared = {&a, &b};
   std::vector<std::string> sentences;
-  // Only a shown difference has a reason.
+  // A difference within noise needs no reason.
   if (DifferenceOf(RankedTime(report, a), RankedTime(report, b)) != Difference::kNoise) {
     sentences.push_back(EpochsText(report, compared));
     if (std::all_of(compared.begin(), compared.end(), Timed)) {

@@ -173,7 +173,7 @@ std::string WithInterval(double mean, const Interval& interval, absl::string_vie
   if (std::abs(interval.high + interval.low - 2 * mean) <= kAsymmetrical * 2 * half) {
     return absl::StrCat(text(mean), " ", plus_minus, " ", text(half));
   }
-  // The number of digits is chosen for the lower end, which is nearer to the mean.
+  // The number of digits is chosen for the end of the interval that is nearer to the mean.
   const double nearer = std::min(interval.high - mean, mean - interval.low);
   const int finer = std::clamp(1 - static_cast<int>(std::floor(std::log10(nearer))), decimals, 12);
   const auto fine = [finer](double value) { return GroupedText(value, finer); };

@@ -19,8 +19,8 @@ constexpr const char* kPhaseColumns[kCoursePhases] = {"data_ns", "forward_ns", "
 // In microseconds. Larger times come from damaged files; sums of accepted times are finite.
 constexpr double kMostTime = 1e18;
 
-// In microseconds. A clock that goes back by more than this belongs to another attempt; a better estimate of
-// the chief's clock changes it by less.
+// In microseconds. A clock that goes back by more than this belongs to another attempt: better estimates of
+// the chief's clock move a clock by less.
 constexpr double kMostCorrection = 1e6;
 
 double Microseconds(const CsvReader& csv, const std::string& column) {

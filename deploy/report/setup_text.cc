@@ -11,7 +11,7 @@
 namespace tethys {
 namespace {
 
-// For example "mirrored, 3 workers, global batch 384".
+// The strategy, processes and batch of an attempt: "mirrored, 3 workers, global batch 384".
 std::string AttemptText(const proto::Attempt& attempt) {
   return absl::StrCat(
       attempt.strategy(), ", ", PluralText(attempt.workers(), "worker"),

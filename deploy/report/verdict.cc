@@ -254,8 +254,8 @@ std::string DifferencesSentence(const proto::Report& report) {
              : absl::StrCat("The jobs differ in more than strategy, processes and batch: ", text, ".");
 }
 
-// Says that variants are different functions, if batch normalisation takes statistics of different numbers of
-// samples.
+// Says that the variants' models compute different functions, if batch normalisation takes statistics of
+// different numbers of samples.
 std::string NormalisationSentence(const proto::Report& report) {
   std::map<int64_t, std::vector<std::string>, std::greater<>> names;
   for (const ReportVariant& variant : report.variant()) {

@@ -1,5 +1,5 @@
-// The actions of `tethys runs` on one run, given the path of its directory. Each prints its results or its
-// error and returns the exit status of the process. Blocking.
+// The actions of `tethys runs` on one run, given the path of its directory. Each action prints its results or
+// its error and returns the exit status of the process. Blocking.
 #ifndef TETHYS_DEPLOY_RUN_RUN_ACTIONS_H_
 #define TETHYS_DEPLOY_RUN_RUN_ACTIONS_H_
 

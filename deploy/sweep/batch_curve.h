@@ -30,7 +30,7 @@ class BatchCurve {
   BatchCurve(std::vector<proto::BatchTime> times, std::vector<proto::Segment> segments)
       : times_(std::move(times)), segments_(std::move(segments)) {}
   // Index of the measured batch below `batch`. The next measured batch is above `batch`, unless `batch` lies
-  // beyond the ends.
+  // outside the measured batches.
   size_t Below(double batch) const;
 
   std::vector<proto::BatchTime> times_;

@@ -27,8 +27,8 @@ struct Sides {
   size_t before = kSide, after = kSide;
 };
 
-// The jump at `cut`, as a share of the value before it: the distance between the lines through the points
-// before and after it, midway between the two nearest points.
+// The jump at `cut`, as a share of the value before the cut. The jump is the distance between two lines,
+// through the points before and after the cut, midway between the two nearest points.
 double JumpShare(const CurvePoints& points, size_t cut, const Sides& sides) {
   const LineFit before = points.Line(cut - std::min(cut, sides.before), cut);
   const LineFit after = points.Line(cut, std::min(points.size(), cut + sides.after));
@@ -95,8 +95,8 @@ class Finder {
   }
 
  private:
-  // Removes all cuts that fail the criteria, beginning with the smallest jump, because the cuts beside it
-  // then have more points.
+  // Removes all cuts that fail the criteria, beginning with the cut of the smallest jump: without this cut,
+  // the cuts beside it have more points.
   void KeepGuarded() {
     const std::array<CurvePoints, 2> halves = {Half(0), Half(1)};
     while (true) {
@@ -128,7 +128,8 @@ class Finder {
   std::vector<size_t> cuts_;
 };
 
-// The share of curves without jumps that show, at any place, a jump as large as the jump at cut `index`.
+// The share of random curves, made without jumps, in which the search finds a jump at least as large as the
+// jump at cut `index`, at any place.
 double PValue(const Finder& finder, size_t index, uint64_t seed) {
   const std::vector<double> fit = finder.WithoutJumps(), residuals = finder.Residuals();
   const auto count = static_cast<uint32_t>(fit.size());

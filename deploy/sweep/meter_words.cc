@@ -13,8 +13,8 @@
 namespace tethys {
 namespace {
 
-// Bytes of the plan in one question. With base64 and the word, the line stays below 4 KiB, which one write to
-// a pipe takes.
+// Bytes of the plan in one question. With base64 and the word, the line stays below 4 KiB, so one write to a
+// pipe takes the whole line.
 constexpr size_t kPartBytes = 2700;
 
 bool ReadNumber(absl::string_view word, int64_t least, int64_t most, int64_t& out) {

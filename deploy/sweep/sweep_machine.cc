@@ -159,7 +159,7 @@ class MachineSweep {
   }
 
   // The seconds for enough rounds, estimated from the visits so far. Visits of larger batches take longer,
-  // but even a part of a round is a fair sample, because its order is random.
+  // but even a part of a round is a fair sample, because the order of visits is random.
   double SecondsNeeded() const {
     const double visits = kLeastRounds * 1.15 * static_cast<double>(request_.batches.size());
     return std::ceil(visits * curve_.seconds() / std::max(1, curve_.visits()));
