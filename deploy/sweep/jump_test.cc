@@ -128,8 +128,8 @@ class Finder {
   std::vector<size_t> cuts_;
 };
 
-// The share of random curves, made without jumps, in which the search finds a jump at least as large as the
-// jump at cut `index`, at any place.
+// The share of random curves, made without jumps, whose largest jump at any place is at least as large as the
+// jump at cut `index`.
 double PValue(const Finder& finder, size_t index, uint64_t seed) {
   const std::vector<double> fit = finder.WithoutJumps(), residuals = finder.Residuals();
   const auto count = static_cast<uint32_t>(fit.size());

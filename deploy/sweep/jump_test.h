@@ -3,8 +3,8 @@
 //   1. the jump is at least 2 % of the step,
 //   2. odd and even rounds, taken separately, show the jump with the same sign and at least 0.4 of its size,
 //      and
-//   3. the search finds a jump of this size, at any place, in at most 5 % of 199 curves that are made without
-//      jumps, from the fit and its residuals in random order.
+//   3. at most 5 % of 199 random curves have a jump of this size at any place; these curves are made without
+//      jumps, from the fit and residuals drawn with replacement.
 // Pure: the same times and seed give the same result. Any thread; about a millisecond for 70 batches, without
 // (3).
 #ifndef TETHYS_DEPLOY_SWEEP_JUMP_TEST_H_
