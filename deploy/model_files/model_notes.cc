@@ -49,8 +49,7 @@ const char* ValuesText(bool floats, bool known, Standardised standardised) {
   if (standardised == Standardised::kInside) {
     return floats ? "as they are in the data: the network standardises them itself"
                   : "pixels from 0 to 255, as they are in the data, not divided by 255: the network "
-                    "standardises "
-                    "them itself";
+                    "standardises them itself";
   }
   if (!known) return "standardised as in training; this checkpoint, made by an old build, does not say how";
   return floats ? "(value - mean) / deviation, of values as they are in the data"

@@ -133,9 +133,8 @@ std::string WhatDiffers(const ReportVariant& best, const ReportVariant& rival) {
                                            : absl::StrCat(" These are wall-clock times, and ", doubt,
                                                           ": the times may include waiting for a core.");
   return absl::StrFormat(
-      "So the difference of %.3g s in training time consists of: computing %+.3g s, waiting for the exchange "
-      "%+.3g s, %sall else "
-      "%+.3g s%s.%s",
+      "So the difference of %.3g s in training time consists of: computing %+.3g s, waiting for the "
+      "exchange %+.3g s, %sall else %+.3g s%s.%s",
       rival.seconds().mean() - best.seconds().mean(), compute, exchange, others, rest,
       single ? "; one run of each variant cannot show how much of the difference is chance" : "", remark);
 }

@@ -29,8 +29,7 @@ Headline SingleRuns(const Contenders& fastest) {
                        ", ", IntroducedName(rival), " in ", SecondsText(rival.seconds()),
                        ", and a single run cannot tell a difference from chance."),
           "Single runs do not show which variant is faster. What would decide: three or more runs of each "
-          "(tethys compare "
-          "--repeats=3)."};
+          "(tethys compare --repeats=3)."};
 }
 
 Headline NotReached(const proto::Report& report) {

@@ -68,8 +68,7 @@ int RunsToTell(const proto::ReportValue& a, const proto::ReportValue& b);
 // The explanation of MeanText, for lines below tables.
 inline constexpr char kIntervalNote[] =
     "x ± y, or x (low to high): with 95 % confidence the mean lies between x - y and x + y, or between low "
-    "and high. "
-    "Means over two runs have no interval.";
+    "and high. Means over two runs have no interval.";
 
 // The text of a mean: "13.70 ± 0.15", rounded to the second significant digit of the interval; if the
 // interval is not nearly symmetrical, "3.3 (1.2 to 9.1)".

@@ -270,10 +270,9 @@ std::string NormalisationSentence(const proto::Report& report) {
       "Batch normalisation computes mean and variance over the samples that are normalised together: ",
       NamesText(parts),
       ". The variants thus compute different functions, so the strategy need not be the cause of a "
-      "difference in accuracy. "
-      "strategy.mirrored.synchronised_batch_normalisation normalises the samples of all workers together, "
-      "and "
-      "strategy.local.virtual_replicas divides the batch of one worker in the same way.");
+      "difference in accuracy. strategy.mirrored.synchronised_batch_normalisation normalises the samples "
+      "of all workers together, and strategy.local.virtual_replicas divides the batch of one worker in the "
+      "same way.");
 }
 
 // Names variants whose models hardly learned.
@@ -283,8 +282,7 @@ std::string AtChanceSentence(const Findings& findings) {
   for (const ReportVariant* variant : findings.hardly_learned) names.push_back(NameInText(*variant));
   return absl::StrFormat(
       "Accuracies hardly better than a guess (%.3g %%): %s. Before any comparison, check labels and data, "
-      "train longer, "
-      "or try another optimizer.learning_rate.",
+      "train longer, or try another optimizer.learning_rate.",
       100 * findings.fastest.best->chance_accuracy(), NamesText(names));
 }
 

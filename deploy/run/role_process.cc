@@ -52,9 +52,7 @@ absl::Status WatchLauncher(int fd) {
 [[noreturn]] void EndForWantOfMemory() {
   constexpr char kText[] =
       "out of memory: the machine, the control group or ulimit -v gives this process no more memory: take a "
-      "smaller "
-      "batch "
-      "or fewer processes here (tethys plan predicts the memory)\n";
+      "smaller batch or fewer processes here (tethys plan predicts the memory)\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof(kText) - 1);
   _exit(kExitFailed);
 }

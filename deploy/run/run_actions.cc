@@ -93,7 +93,7 @@ int StopRun(const std::string& path, Nanoseconds limit) {
   if (!*ended) {
     return Fail("runs",
                 absl::DeadlineExceededError(absl::StrCat(
-                    "the run ", path, " has not ended within ", DurationText(ToSeconds(limit)),
+                    path, " has not ended within ", DurationText(ToSeconds(limit)),
                     ": the run may be saving a checkpoint (tethys runs logs --follow shows when the run "
                     "ends); a second tethys runs stop ends the run at once, without the checkpoint")),
                 kExitFailed);

@@ -218,9 +218,8 @@ void AddRemarks(const LoadedStudy& study, absl::Span<const StudyRun> runs, proto
     const proto::ReportValue mean = MeanOf(others);
     const double most = *std::max_element(others.begin(), others.end());
     report.add_remark(absl::StrFormat(
-        "During the runs whose results count, other programs used %.0f %% of the CPU on average, and %.0f %% "
-        "at "
-        "most.%s",
+        "During the runs whose results count, other programs used %.0f %% of the CPU on average, and %.0f "
+        "%% at most.%s",
         mean.mean() * 100, most * 100,
         aside == 0 ? ""
                    : absl::StrCat(" ", PluralText(aside, "run"),

@@ -122,9 +122,8 @@ std::string EffectsText(const proto::StudyReport& report) {
     absl::StrAppend(
         &text, effects.ratios() ? "Ratios to" : "Differences from", " the mean over all levels, of ",
         effects.runs(),
-        " runs. The share is the part of the sum of squares within blocks that the whole term explains; "
-        "p comes from "
-        "permutations within blocks, corrected after Holm.\n\n",
+        " runs. The share is the part of the sum of squares within blocks that the whole term explains; p "
+        "comes from permutations within blocks, corrected after Holm.\n\n",
         MarkdownTable({"term", "level", "effect", "95 %", "share, %", "p"}, rows));
   }
   return text;

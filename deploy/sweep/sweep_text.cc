@@ -138,7 +138,7 @@ std::string SkippedText(const proto::SweepCurve& curve) {
       batches.size() == 1
           ? absl::StrCat("Batch ", batches[0], " has")
           : absl::StrCat(batches.size(), " batches from ", batches.front(), " to ", batches.back(), " have");
-  return absl::StrCat(which, " no time: ", curve.skipped(0).reason(), ".");
+  return absl::StrCat(which, " no measured time: ", curve.skipped(0).reason(), ".");
 }
 
 std::string EffortText(const proto::SweepCurve& curve) {
@@ -150,8 +150,8 @@ std::string EffortText(const proto::SweepCurve& curve) {
   } else if (curve.company_unseen()) {
     disturbed = "no other program took a part of the host's processor.";
   }
-  return absl::StrCat("Measured in ", PluralText(curve.rounds(), "whole round"), ", ",
-                      PluralText(curve.visits(), "measurement"), ", in ",
+  return absl::StrCat("Measured in ", PluralText(curve.rounds(), "whole round"), " with ",
+                      PluralText(curve.visits(), "measurement"), " in ",
                       absl::StrFormat("%.0f", curve.seconds()), " s; ", disturbed);
 }
 
@@ -159,8 +159,7 @@ std::string EffortText(const proto::SweepCurve& curve) {
 std::string CompanyText(const proto::SweepCurve& curve) {
   if (curve.company_unseen()) {
     return "Another program that computed on this GPU could not have been noticed: neither the driver nor "
-           "the "
-           "GPU's clock could show it.";
+           "the GPU's clock could show it.";
   }
   if (curve.gpu_processes() == 0) return "";
   return absl::StrCat(curve.gpu_processes(),

@@ -56,7 +56,7 @@ class SweepTest(FolderTest):
         self.run_dir += "2"
         status, output = self.sweep("--batches=8,16,10000000", "--rounds=1")
         self.assertEqual(status, 0, output)
-        self.assertIn("Batch 10000000 has no time: a step is forecast to need", " ".join(output.split()))
+        self.assertIn("Batch 10000000 has no measured time: a step is forecast to need", " ".join(output.split()))
         self.assertIn("Jumps were not tested: at least 8 batches are needed", " ".join(output.split()))
 
     def test_one_host_of_each_kind_is_measured(self):

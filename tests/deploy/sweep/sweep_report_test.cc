@@ -94,7 +94,7 @@ TEST(AnswerTest, AnswerSaysWhichQuestionsStayOpen) {
   EXPECT_THAT(Sentences(curve), HasSubstr("Jumps were not tested: 7 rounds are needed, and --rounds is 3."));
   EXPECT_THAT(Sentences(curve), HasSubstr("multiples of 16: not testable here: few batches."));
   EXPECT_THAT(Sentences(curve), HasSubstr("The largest batch is not known"));
-  EXPECT_THAT(Sentences(curve), HasSubstr("Batch 64 has no time: memory."));
+  EXPECT_THAT(Sentences(curve), HasSubstr("Batch 64 has no measured time: memory."));
   EXPECT_THAT(AnswerOf(proto::SweepCurve()).sentence(), Not(SizeIs(0)));
 }
 
