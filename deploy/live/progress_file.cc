@@ -62,8 +62,8 @@ std::string ThinLines(absl::string_view text, int64_t most) {
   while (kept > 0 && newest < most / 4) newest += static_cast<int64_t>(lines[--kept].size()) + 1;
   const auto any = [](absl::string_view) { return true; };
   while (bytes > most) {
-    // One kind after the other: pulses and lines of progress usually alternate, so every second line of both
-    // kinds together would be all lines of one kind.
+    // Thins one kind after the other: pulses and lines of progress usually alternate, so every second one of
+    // all these lines would be of the same kind.
     int64_t left_out = LeaveOutEverySecond(lines, kept, IsPulse);
     left_out += LeaveOutEverySecond(lines, kept, IsProgress);
     if (left_out == 0) left_out = LeaveOutEverySecond(lines, kept, any);

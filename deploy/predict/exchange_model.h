@@ -42,7 +42,7 @@ struct ComputerWork {
 struct ExchangeNeeds {
   std::string transport = {};
   double link = 0;  // Seconds of the busiest direction of a link, if flows share it equally.
-  // True if several flows share the link, so that the slowest flow takes longer (fairness).
+  // True if several flows share the link. The slowest flow then takes longer (ExchangeCost.fairness).
   bool shared = false;
   double delay = 0;  // Seconds that do not depend on the rate; added to `link`.
   double chain = 0;  // Seconds that messages of one chain spend on links, without the time of processors.

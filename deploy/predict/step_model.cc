@@ -1,12 +1,13 @@
 // The 90 % interval of a predicted value is value * exp(-half) to value * exp(half), with (class Distance)
 //
 //   half = max(q, kLeastHalfWidth)    q: a quantile of |ln(predicted / measured)| over the anchors
-//        + kWidthPerDoubling * d      d: doublings from calibrated workers, servers and batch to the job's
+//        + kWidthPerDoubling * d      d: doublings from the workers, servers and batch of the anchors to
+//                                     the workers, servers and batch of the job
 //        - ln(1 - share)              share: the CPU of other programs, if they disturbed the calibration
 //        + kWithoutAnchor             if no run calibrated the exchange of the job
 //
-// A run takes start-up + the first step's extra time + epochs * (updates * step + barrier + validation) +
-// test + checkpoint + stop (AddRun).
+// The time of a run (AddRun) is start-up + the first step's extra time
+//   + epochs * (updates * step + barrier + validation) + test + checkpoint + stop.
 #include "deploy/predict/step_model.h"
 
 #include <algorithm>

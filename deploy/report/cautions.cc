@@ -76,8 +76,8 @@ std::string OneComputer(const proto::Report& report) {
 // Warns if the same number of workers ran on different numbers of machines: a host file with several slots
 // per machine fills one machine before the next, so the strategy is not all that differs.
 std::string Machines(const proto::Report& report) {
-  std::map<int64_t, std::map<size_t, std::string>>
-      variants;  // By workers and machines: the first variant's name.
+  // The name of the first variant, by the number of workers and the number of machines.
+  std::map<int64_t, std::map<size_t, std::string>> variants;
   for (const ReportVariant& variant : report.variant()) {
     std::set<std::string> machines;
     for (const proto::ResourceSummary& line : variant.summary().resources()) {

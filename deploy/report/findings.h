@@ -92,9 +92,9 @@ struct Findings {
   // Set for kMoreAccurate: the choice, if it is shown to be more accurate than the rival; otherwise
   // `most_accurate`.
   const proto::ReportVariant* better = nullptr;
-  // The certainty of the answer. `ratio`: the rival's RankedTime, divided by the choice's; for kForAccuracy,
-  // the choice's divided by the rival's. `runs`: the numbers of runs of both or, for a tie, of all tied
-  // variants.
+  // The certainty of the answer. `ratio`: the RankedTime of the rival, divided by the RankedTime of the
+  // choice; for kForAccuracy, the inverse. `runs`: the numbers of runs of choice and rival or, for a tie, of
+  // all tied variants.
   Contrast ratio;
   Runs runs;
   // The largest share of the CPU that other programs took; 0 if it is at most kLoudOthersCpu.
@@ -105,7 +105,7 @@ struct Findings {
   Contenders pair;
   // The two variants that the explanation compares, the faster one first. This is `pair` if one of them is
   // mirrored and the other has parameter servers. Otherwise, if both strategies were run, the first pair of
-  // StrategyPairs. Otherwise `pair`; if that has no rival, RivalOf chooses one.
+  // StrategyPairs. Otherwise `pair`; if `pair` has no rival, RivalOf chooses one.
   Contenders explained;
   Ranking answered;  // The variants of the answer, if `explained` is another pair; otherwise empty.
 

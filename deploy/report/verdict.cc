@@ -158,7 +158,7 @@ std::string NotReachedText(const proto::Report& report) {
   return text.empty() ? "" : text + ".";
 }
 
-// Names the variant that reached the target first. It need not be the one that trained fastest.
+// Names the variant that reached the target first. This variant need not be the fastest in training.
 std::string FirstAtTargetText(const std::string& target, const Findings& findings) {
   const ReportVariant& first = *findings.reached[0];
   const ReportVariant& fastest = *findings.fastest.best;

@@ -34,7 +34,7 @@ struct MeterOptions {
 class Meter {
  public:
   // Starts the process and makes the model of `plan` there, on the device that plan.job().device() names.
-  // Errors are those of the machine, such as Unavailable (ssh), or those of StepMeter::Create.
+  // Fails with errors of the machine, such as Unavailable (ssh), and as StepMeter::Create does.
   static absl::StatusOr<std::unique_ptr<Meter>> Start(const Place& place, const proto::JobPlan& plan,
                                                       const MeterOptions& options);
 
@@ -45,8 +45,8 @@ class Meter {
   absl::StatusOr<proto::StepVisit> Step(int64_t batch, int64_t milliseconds);
 
   // Tries one step with this batch in at most `bytes` of memory, counted as in StepMeter::Try; 0: the
-  // device's own limit. Returns whether the batch fits; after false, the process may be gone. An error: it is
-  // not known whether the batch fits.
+  // device's own limit. Returns whether the batch fits; after false, the process may be gone. If an error is
+  // returned, it is not known whether the batch fits.
   absl::StatusOr<bool> Fits(int64_t batch, int64_t bytes);
 
   // False once the process is gone.
