@@ -21,9 +21,9 @@ inline absl::Status CheckParts(absl::Span<const Range> parts, int world, int64_t
     const Range& part = parts[rank];
     if (part.begin >= 0 && part.count >= 0 && part.begin <= bytes && part.count <= bytes - part.begin)
       continue;
-    return absl::InvalidArgumentError(absl::StrCat("the part of rank ", rank, ", bytes [", part.begin, ", +",
-                                                   part.count, "), is not within the ", bytes,
-                                                   " bytes of data"));
+    return absl::InvalidArgumentError(absl::StrCat("the part of rank ", rank, ", ", part.count,
+                                                   " bytes from byte ", part.begin, " on, is not within the ",
+                                                   bytes, " bytes of data"));
   }
   return absl::OkStatus();
 }

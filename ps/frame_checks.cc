@@ -63,9 +63,10 @@ absl::Status FrameChecks::CheckPart(const Frame& frame, PayloadPieces payload, c
   const uint64_t expected = frame.sample_count == 0 ? 0 : frame.range_count * sizeof(float);
   if (frame.dtype != FrameDType::kFloat32 || frame.payload_bytes != expected ||
       PayloadBytes(payload) != static_cast<int64_t>(expected)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Who(frame), frame.range_count, " gradients over ", frame.sample_count, " samples take ",
-                     expected, " bytes of float32, but the message has ", PayloadBytes(payload), " bytes"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        Who(frame), frame.range_count, " gradients of a batch of ", frame.sample_count, " samples must take ",
+        expected, " bytes of float32 (0 bytes if the batch has no samples), but the message has ",
+        PayloadBytes(payload), " bytes"));
   }
   if (frame.sample_count > static_cast<uint64_t>(config_.global_batch)) {
     return absl::InvalidArgumentError(absl::StrCat(Who(frame), "the gradients are sums over ",
@@ -90,9 +91,10 @@ absl::Status FrameChecks::CheckPart(const Frame& frame, PayloadPieces payload, c
 absl::Status FrameChecks::CheckOverlap(const Frame& frame, Range local, const PushInbox& inbox) const {
   const PushParts::Part* part = inbox.parts.FindOverlap(local);
   if (part == nullptr) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(Who(frame), "range [", frame.range_begin, ", +",
-                                                 frame.range_count, ") overlaps [", part->arena.begin, ", +",
-                                                 part->arena.count, "), which this worker sent before"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      Who(frame), "the range of ", frame.range_count, " elements that begins at element ", frame.range_begin,
+      " overlaps the range of ", part->arena.count, " elements that begins at element ", part->arena.begin,
+      ", which this worker sent before"));
 }
 
 absl::Status FrameChecks::CheckIntact(const Frame& frame, PayloadPieces payload) const {

@@ -18,9 +18,10 @@ absl::StatusOr<ShardLayout> ShardLayout::Create(const proto::Placement& placemen
                       shard.begin() <= arena_size - shard.count();
     if (!fits || shard.server() < 0 || shard.server() >= placement.servers()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("placement: shard [", shard.begin(), ", +", shard.count(), ") of '", shard.variable(),
-                       "' on server ", shard.server(), " overlaps the shard before it, exceeds the arena of ",
-                       arena_size, " elements, or names a server that does not exist"));
+          absl::StrCat("placement: the shard of '", shard.variable(), "' on server ", shard.server(), ", ",
+                       shard.count(), " elements from element ", shard.begin(),
+                       " on, overlaps the shard before it, exceeds the arena of ", arena_size,
+                       " elements, or names a server that does not exist"));
     }
     // `touches` needs previous_is_here, because elements of another server may lie between a shard's end and
     // the next multiple of kAlignment.
@@ -79,9 +80,10 @@ absl::StatusOr<Range> ShardLayout::ToLocal(uint64_t begin, uint64_t count) const
                    static_cast<int64_t>(count)};
     }
   }
-  return absl::OutOfRangeError(absl::StrCat("range [", begin, ", +", count,
-                                            ") is not within one run of this server's "
-                                            "shards: worker and server must both use the chief's placement"));
+  return absl::OutOfRangeError(
+      absl::StrCat("the range of ", count, " elements that begins at element ", begin,
+                   " is not within one run of this server's shards: worker and server "
+                   "must both use the chief's placement"));
 }
 
 }  // namespace tethys

@@ -209,9 +209,9 @@ absl::StatusOr<std::string> JobLaunch::SecretOf(const std::string& role, int ind
   if (role != "ps") secret.data_secrets = options_.data_secrets;
   std::string line = SecretLine(secret) + "\n";
   if (line.size() <= kMostInput) return line;
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the secrets for ", role, " ", index, " take ", line.size(), " bytes, but at most ",
-                   kMostInput, " can be handed over: leave only what this job needs in the file of secrets"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the secrets for ", role, " ", index, " take ", line.size(), " bytes, but at most ", kMostInput,
+      " can be handed over: leave only what this job needs in the file of secrets (--secrets)"));
 }
 
 std::vector<std::string> JobLaunch::ArgumentsOf(const LaunchTask& task) const {

@@ -96,15 +96,17 @@ absl::Status StatisticsBook::Restore(const proto::StatisticsState& state) {
   const int size = state.mean_size();
   const auto workers = static_cast<int>(workers_.size());
   const auto check_arena = [&](const Values& values, bool may_lack) {
-    check.That(values.size() == size || (may_lack && values.empty()), "an arena has ", values.size(),
-               " elements, but the mean has ", size);
-    check.That(AllFinite(values), "a value is not finite");
+    check.That(values.size() == size || (may_lack && values.empty()),
+               "the moving statistics of a worker have ", values.size(),
+               " values, but their mean over the workers has ", size);
+    check.That(AllFinite(values), "a value of the moving statistics is not finite");
   };
   check_arena(state.mean(), false);
-  check.That(state.worker_size() == workers, "the saved statistics are of ", state.worker_size(),
+  check.That(state.worker_size() == workers, "the saved moving statistics are of ", state.worker_size(),
              " workers, but the job has ", workers);
-  check.That(state.averaged().empty() || state.averaged_size() == workers, "the mean is over ",
-             state.averaged_size(), " workers, but the job has ", workers);
+  check.That(state.averaged().empty() || state.averaged_size() == workers,
+             "the mean of the moving statistics is over ", state.averaged_size(),
+             " workers, but the job has ", workers);
   for (const proto::StatisticsState::Arena& own : state.averaged()) check_arena(own.value(), false);
   for (const proto::StatisticsState::Reported& worker : state.worker()) {
     check_arena(worker.own().value(), true);

@@ -185,13 +185,15 @@ constexpr SourceRules kSourceRules[] = {
      [](const auto& data, Problems& problems) { CheckSynthetic(data.synthetic(), problems); }},
 };
 
-// Refuses a user or password before the host, because the URL appears in every log and in the run directory.
+// Refuses a user name or password before the host, because the URL appears in every log and in the run
+// directory.
 void CheckUrl(const std::string& field, const std::string& text, Problems& problems) {
   const size_t begin = text.find("://");
   if (begin == std::string::npos) return;
   const std::string host = text.substr(begin + 3, text.find_first_of("/?", begin + 3) - begin - 3);
   problems.AddIf(host.find('@') != std::string::npos, field,
-                 "has a user or password before the host: remove it, and give it in the file of secrets");
+                 "has a user name or password before the host: remove it from the URL, and write it into the "
+                 "file of secrets (--secrets)");
 }
 
 // Checks every path of a format's message.

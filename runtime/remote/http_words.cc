@@ -53,11 +53,14 @@ absl::Status RefusalStatus(const HttpAnswer& answer, const std::string& name, co
   switch (answer.status) {
     case 401:
       return absl::PermissionDeniedError(absl::StrCat(
-          says, ", unauthorized: give user and password or a token for this URL in the file of secrets"));
+          says,
+          ", unauthorized: write a user name and password or a token for this URL into the file of secrets "
+          "(--secrets)"));
     case 403:
       return absl::PermissionDeniedError(absl::StrCat(says,
                                                       ", forbidden: this user may not read the file; ask the "
-                                                      "owner of the file, or correct the file of secrets"));
+                                                      "owner of the file, or correct the file of secrets "
+                                                      "(--secrets)"));
     case 404:
     case 410:
       return absl::NotFoundError(absl::StrCat(says, ", not found: correct the URL in the job"));

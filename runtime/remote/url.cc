@@ -56,8 +56,8 @@ absl::Status CheckHost(absl::string_view host) {
 absl::Status CheckAuthority(absl::string_view scheme, absl::string_view authority) {
   if (absl::StrContains(authority, '@')) {
     return absl::InvalidArgumentError(
-        "a user or password is before the host, where logs would show it: remove it, and give it in the file "
-        "of secrets");
+        "a user name or password is before the host, where logs would show it: remove it from the URL, and "
+        "write it into the file of secrets (--secrets)");
   }
   if (authority.empty()) return absl::InvalidArgumentError("no host follows ://");
   if (absl::EndsWith(scheme, "webhdfs")) return HostList(authority, 1).status();

@@ -23,9 +23,9 @@ struct Url {
 // "://".
 bool IsUrl(absl::string_view path);
 
-// InvalidArgument: the text is no URL, or has an unknown scheme, no host, an invalid port, a user or password
-// before the host, characters that a URL cannot have, or a fragment. The error shows neither user nor
-// password.
+// InvalidArgument: the text is no URL, or has an unknown scheme, no host, an invalid port, a user name or
+// password before the host, characters that a URL cannot have, or a fragment. The error shows neither user
+// name nor password.
 absl::StatusOr<Url> ParseUrl(absl::string_view text);
 
 // The URL that a server's Location header names, relative to `base`. InvalidArgument: a scheme other than

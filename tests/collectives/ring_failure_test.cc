@@ -213,7 +213,7 @@ TEST(RingGather, PartOutsideOfTheDataIsRefused) {
         },
         medium);
     ExpectAll(answers, absl::StatusCode::kInvalidArgument,
-              HasSubstr("the part of rank 2, bytes [8, +3), is not within the 10 bytes of data"));
+              HasSubstr("the part of rank 2, 3 bytes from byte 8 on, is not within the 10 bytes of data"));
   }
 }
 

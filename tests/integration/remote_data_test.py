@@ -293,7 +293,7 @@ class RemoteTest(TethysTest):
         source = '  tfrecord { train: "http://u:hunter2@127.0.0.1/a" }\n'
         with Run(job=self.job_with(source)) as run:
             self.assertEqual(run.start().finish(), 2, run.output)
-            self.assertIn("data.tfrecord.train has a user or password before the host", run.output)
+            self.assertIn("data.tfrecord.train has a user name or password before the host", run.output)
             self.assertNotIn("hunter2", run.output)
 
 

@@ -224,7 +224,7 @@ TEST_F(ParameterStoreTest, RepeatOfAnUpdatedPartIsAnsweredWithinTheStep) {
 TEST_F(ParameterStoreTest, OverlappingPartsAreRefused) {
   MakeBulk(1);
   Do({.part = {0, 8}});
-  EXPECT_THAT(Do({.part = {4, 8}}), HasSubstr("overlaps [0, +8)"));
+  EXPECT_THAT(Do({.part = {4, 8}}), HasSubstr("overlaps the range of 8 elements that begins at element 0"));
 }
 
 TEST_F(ParameterStoreTest, OldIncarnationIsRefused) {

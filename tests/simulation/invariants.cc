@@ -63,7 +63,7 @@ void Invariants::OnJournalLine(absl::string_view line) {
 
 void Invariants::Use(int64_t begin, int64_t count) {
   if (begin < 0 || count < 0 || begin + count > static_cast<int64_t>(used_.size())) {
-    return world_.Broken("samples [", begin, ", +", count, ") are used, which no epoch has");
+    return world_.Broken(count, " samples are used from sample ", begin, " on, which no epoch has");
   }
   for (int64_t i = begin; i < begin + count; ++i) {
     if (used_[static_cast<size_t>(i)]) return world_.Broken("sample ", i, " is used twice");

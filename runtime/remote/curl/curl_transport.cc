@@ -126,11 +126,12 @@ absl::Status ExchangeError(CURLcode code, const std::string& host, absl::string_
       return absl::FailedPreconditionError(absl::StrCat(
           "the certificate of ", host, " is refused (", text,
           "): it must name the host of the URL and come from a trusted authority; name an authority "
-          "of your own by ca_file in the file of secrets"));
+          "of your own by ca_file in the file of secrets (--secrets)"));
     case CURLE_SSL_CACERT_BADFILE:
       return absl::FailedPreconditionError(
           absl::StrCat("the certificates of authorities for ", host, " cannot be read (", text,
-                       "): install the package ca-certificates, or correct ca_file in the file of secrets"));
+                       "): install the package ca-certificates, or correct ca_file in the file of secrets "
+                       "(--secrets)"));
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
       return absl::InvalidArgumentError(absl::StrCat("the URL cannot be used (", text, ")"));
