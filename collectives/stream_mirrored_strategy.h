@@ -30,8 +30,8 @@ struct StreamMirroredOptions {
   std::string reason = {};                  // Why the devices exchange, for logs and reports.
 };
 
-// `stream` is the stream on which the plan and the update run. `device` and `stream` must outlive the
-// strategy. InvalidArgument: bucket_bytes < 1.
+// `stream` is the stream on which forward, backward and the update of a step run. `device` and `stream` must
+// outlive the strategy. InvalidArgument: bucket_bytes < 1.
 absl::StatusOr<std::unique_ptr<Strategy>> CreateStreamMirroredStrategy(
     std::unique_ptr<StreamCommunicator> communicator, ReplicaUpdate update, Device& device, Stream& stream,
     StreamMirroredOptions options);

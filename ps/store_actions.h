@@ -25,7 +25,8 @@ struct StoreConfig {
   LearningRateSchedule schedule;
   proto::ParameterServer parameter_server;  // The parameter servers of the job, which give the consistency.
   int64_t global_batch = 0;                 // In samples; the divisor of asynchronous GLOBAL_MEAN.
-  // Bulk-synchronous: the limit on the norm of the mean gradient over all servers; 0: no limit.
+  // Bulk-synchronous: the limit on the norm of the mean gradient, taken over the elements of all servers; 0:
+  // no limit.
   double clip_norm = 0;
   // Bulk-synchronous: true if the optimizer has a trust ratio. The optimizer's regions must then be the
   // shards of the layout, in order.

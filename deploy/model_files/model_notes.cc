@@ -56,7 +56,8 @@ const char* ValuesText(bool floats, bool known, Standardised standardised) {
                 : "(pixel / 255 - mean) / deviation, of pixels from 0 to 255";
 }
 
-// How the images of the data become the input of the network.
+// How the axes of the data's images become the axes of the network's input, with the expressions of PyTorch
+// and NumPy.
 std::string OrderText(const Model& model) {
   const Shape& sample = model.sample_shape();
   if (sample.size() == 2) {

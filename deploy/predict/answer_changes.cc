@@ -122,8 +122,8 @@ absl::StatusOr<Candidate> BestByModel(const std::vector<Candidate>& candidates,
     corrected.push_back(candidate);
     const auto correction = corrections.find(candidate.shape.strategy);
     const double slower = correction == corrections.end() ? 1 : correction->second;
-    // The corrected rate is stored as a measured rate, because a measured rate corrects the time of steps but
-    // not the time of start-up.
+    // The corrected rate is stored as a measured rate, because Candidate::total applies a measured rate to
+    // the time of the steps, but not to start-up and evaluations.
     corrected.back().measured = {candidate.prediction.samples_per_second().value() / slower};
   }
   if (corrected.empty())

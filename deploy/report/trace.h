@@ -1,7 +1,7 @@
 // One trace of all processes of a run, for chrome://tracing or ui.perfetto.dev, on the chief's clock:
 //   chief    start-up, training with the barrier at its end, validation, checkpoints, the end; lost workers
-//   ps       the pushes of each worker, each from the time when its first gradients were ready until the
-//            server's answer; a push without an answer ends with the worker's exchange
+//   ps       the pushes of each worker, each from the time when the step's first gradients were ready until
+//            the end of the exchange phase of the worker's step
 //   worker   a slice per step and phase, and the wait at barriers
 // and for each process curves of CPU and network, on which a value describes the interval that ends at its
 // time.

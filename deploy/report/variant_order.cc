@@ -13,8 +13,9 @@
 namespace tethys {
 namespace {
 
-// The position of each variant in the tables of `comparison`, the text of a comparison.csv. Empty if the file
-// is of a build that gave variants no letters.
+// The position of each variant, by the variant's name: 0 for the variant to which `comparison`, the text of a
+// comparison.csv, gives the letter A, 1 for B, and so on. Empty if an old build wrote the file without
+// letters.
 std::map<std::string, int> PositionsIn(absl::string_view comparison) {
   std::map<std::string, int> positions;
   for (CsvReader csv(comparison); csv.Next();) {

@@ -318,8 +318,8 @@ void JobController::CheckMembers(Nanoseconds now, Actions& actions) {
   }
   const bool gathers = course_.phase() == JobPhase::kGather;
   const Nanoseconds most = start_timeout_ + (gathers ? 0 : kReportTime);
-  // If a task has reported a failure, that report says more than the error below. The chief may still
-  // wait for the cause of the reported failure.
+  // A failure that has been noted says more than the error below. The job may not have ended yet, because
+  // JobFailure holds back an echo for a moment.
   if (course_.training_begun() || now - own_.started_ns() <= most || failure_.any()) return;
   std::vector<std::string> missing;
   TaskId first;

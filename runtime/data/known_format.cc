@@ -82,8 +82,8 @@ bool IsPickle(absl::Span<const uint8_t> begin) {
   return std::strchr("}](c\x95KMXU", begin[2]) != nullptr && begin[2] != 0;
 }
 
-// A zlib stream begins with u8 method 8 and window, u8 flags; both together are a multiple of 31. A text such
-// as "x^2,y" may begin in the same way.
+// A zlib stream with the usual window of 32 KiB begins with the byte 0x78 and a byte of flags. As one
+// big-endian number, the two bytes are a multiple of 31. A text such as "x^2,y" may begin in the same way.
 bool IsZlib(absl::Span<const uint8_t> begin) {
   return begin.size() >= 2 && begin[0] == 0x78 && (begin[0] << 8 | begin[1]) % 31 == 0 &&
          (begin[1] >= 0x80 || !HoldsTextOnly(begin));

@@ -135,8 +135,9 @@ class WeightsTest(TethysTest):
             whole.run()
             shutil.rmtree(source)
             run.run(resume=True, overrides=["epochs=2"])
-            # The length of the schedule differs in the first epoch, so the results of the runs differ, but
-            # both use the same samples.
+            # The learning rate falls linearly over the epochs of a job: over one epoch when `run` makes the
+            # first epoch, but over two epochs in `whole`. So the results of the two runs differ, but both
+            # runs use the same samples.
             self.assertEqual(run.summary()["steps"], whole.summary()["steps"])
             self.assertTrue(os.path.exists(run.path("checkpoints", "initial", "step-0", "manifest.textproto")))
 

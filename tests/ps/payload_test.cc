@@ -35,7 +35,7 @@ std::vector<float> Ramp(int64_t count) {
 
 class PayloadTest : public ::testing::TestWithParam<int64_t> {};
 
-TEST_P(PayloadTest, IsCopiedAndAddedFromPiecesOfAnyLength) {
+TEST_P(PayloadTest, PiecesOfAnyLengthAreCopiedAndAddedIntoMemory) {
   const std::vector<float> values = Ramp(GetParam());
   for (const size_t piece_bytes : {1, 3, 4, 7, 1000, 1 << 20}) {
     const Pieces pieces(values, piece_bytes);

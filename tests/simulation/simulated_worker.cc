@@ -217,7 +217,7 @@ class MirroredExchange final : public Exchange {
   SimulatedWorker& worker_;
   Values& values_;
   Step step_;
-  Then then_;  // Set from EndStep until the step is made.
+  Then then_;  // The callback of EndStep, while the step waits for gradients; otherwise null.
   // Gradients that have arrived, by step and rank.
   std::map<int64_t, std::map<int, std::vector<float>>> arrived_;
   std::vector<float> last_;

@@ -34,7 +34,7 @@ class CpuLimitTest : public ::testing::Test {
   const testing::TempDirectory directory_;
 };
 
-TEST_F(CpuLimitTest, ControlGroupsWithQuotasAreDistinguished) {
+TEST_F(CpuLimitTest, ControlGroupsWithEqualQuotasHaveDifferentNames) {
   const CpuLimit a = In("a");
   EXPECT_DOUBLE_EQ(a.cores, 0.2);
   EXPECT_FALSE(a.group.empty());

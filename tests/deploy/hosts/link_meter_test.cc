@@ -70,7 +70,7 @@ class WatchedClock final : public Clock {
   std::atomic<Nanoseconds> now_ = kSecond;
 };
 
-TEST(LinkMeterTest, CallerThatCannotBeAcceptedIsServedAfterAPause) {
+TEST(LinkMeterTest, CallerIsServedAfterAPauseIfAcceptFailsAtFirst) {
   if (TETHYS_ADDRESS_SANITIZED) {
     GTEST_SKIP() << "UndefinedBehaviorSanitizer needs descriptors to examine objects";
   }

@@ -142,7 +142,7 @@ TEST_F(RunStopTest, UnnamedLauncherIsFoundByItsLock) {
   EXPECT_EQ(WEXITSTATUS(status), 7);
 }
 
-TEST_F(RunStopTest, LauncherWithAnUnreadableLineIsFoundByItsLock) {
+TEST_F(RunStopTest, LauncherWithAnUnreadableNameIsFoundByItsLock) {
   StartUnnamedLauncher();
   std::ofstream(path_ + "/.lock") << "launcher/2 pid=17\n";
   const auto launcher = RunningLauncher::Find(path_);
@@ -198,7 +198,7 @@ TEST(LockHolderTest, LockHolderMustHaveTheFileOpen) {
   EXPECT_FALSE(LockHolder(directory.Path("missing")).has_value());
 }
 
-TEST(LockHolderTest, ProcessThatCatchesOrBlocksSigtermHandlesIt) {
+TEST(LockHolderTest, ProcessThatCatchesOrBlocksSigtermIsNotKilledAtOnce) {
   EXPECT_TRUE(TakesTermination("Name:\ttethys\nSigBlk:\t0000000000004000\nSigCgt:\t0000000000000000\n"));
   EXPECT_TRUE(TakesTermination("SigBlk:\t0000000000000000\nSigCgt:\t0000000180004002\n"));
   EXPECT_FALSE(TakesTermination("SigBlk:\t0000000000000000\nSigIgn:\t0000000000004000\nSigCgt:\tx\n"));

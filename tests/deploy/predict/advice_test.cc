@@ -78,7 +78,7 @@ TEST(AdviceTest, BestOfEachUseOfHostsIsVerifiedToo) {
   EXPECT_THAT(ToVerify(candidates, {}, 4), ElementsAre(0, 3, 4, 2));
 }
 
-TEST(AdviceTest, RunsCorrectPredictionsOfTheSameStrategyOnly) {
+TEST(AdviceTest, PredictionsAreCorrectedByRunsOfTheirOwnStrategyOnly) {
   std::vector<Candidate> candidates = {Of("mirrored", 4, 300), Of("ps_sync", 1, 150), Of("ps_sync", 2, 140),
                                        Of("mirrored", 3, 290), Of("local", 1, 1000)};
   candidates[0].measured = {100};  // A third of the predicted rate, so three workers are not promising.

@@ -146,7 +146,7 @@ TEST_F(BestByModelTest, FastComputingTurnsTheAnswerToLocal) {
   EXPECT_EQ(NameWith(fast), "local");
 }
 
-TEST_F(BestByModelTest, BriefRunsCorrectPredictionsOfTheirStrategy) {
+TEST_F(BestByModelTest, PredictionsAreCorrectedByBriefRunsOfTheirOwnStrategy) {
   // Mirrored jobs run at a tenth of their prediction, so a job with servers is the best.
   corrections_ = {{StrategyFamily::kMirrored, 10}};
   EXPECT_EQ(NameWith(calibration_), "ps_sync");

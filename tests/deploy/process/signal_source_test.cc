@@ -21,7 +21,7 @@ TEST_F(SignalSourceTest, InterruptsArriveInsteadOfEndingTheProcess) {
   EXPECT_EQ(signals.Next(), 0);
 }
 
-TEST_F(SignalSourceTest, LateInterruptIsDiscardedUnlessInterruptsAreHeld) {
+TEST_F(SignalSourceTest, InterruptThatWasNotTakenIsDiscardedUnlessInterruptsAreHeld) {
   {
     const SignalSource signals;
     raise(SIGINT);
@@ -29,7 +29,7 @@ TEST_F(SignalSourceTest, LateInterruptIsDiscardedUnlessInterruptsAreHeld) {
   EXPECT_FALSE(InterruptPending());
 }
 
-TEST_F(SignalSourceTest, LateInterruptStaysPendingWhileInterruptsAreHeld) {
+TEST_F(SignalSourceTest, InterruptThatWasNotTakenStaysPendingWhileInterruptsAreHeld) {
   InterruptsHeld held;
   {
     const SignalSource signals;

@@ -333,7 +333,7 @@ TEST_F(VerdictTest, OneVariantOrNoneGetsASeparateSentence) {
   EXPECT_EQ(Text(), "Local trained in 10 s, to a test accuracy of 87.00 %.");
 }
 
-TEST_F(VerdictTest, VariantWhoseRunsExchangedDifferently_IsListed) {
+TEST_F(VerdictTest, VariantWhoseRunsDifferInTheExchange_IsListed) {
   proto::ReportVariant& mirrored = Add("mirrored", Value(2, 10, 0.1), Value(2, 0.87, 0.001));
   for (const char* exchange : {"TCP among 3 workers", "shared memory among 3 workers"}) {
     proto::RunPoint& run = *mirrored.add_run();

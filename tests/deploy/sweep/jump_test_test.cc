@@ -53,7 +53,7 @@ TEST(SegmentFitTest, TwoCutsAreTheBestOfAllPairs) {
   }
 }
 
-TEST(PooledErrorTest, IsNotRaisedByAStraightLineOrOneJump) {
+TEST(PooledErrorTest, StraightLineOrSingleJumpDoesNotRaiseTheEstimate) {
   std::vector<double> batch, line, jump, fluctuating;
   std::mt19937_64 random(1);
   std::normal_distribution<double> normal;

@@ -53,7 +53,7 @@ TEST_F(JobControllerInterruptTest, RunDoneAfterInterrupt_EndsEpochAsUsual) {
   EXPECT_THAT(Log(), ElementsAre("open"));
 }
 
-TEST_F(JobControllerInterruptTest, InterruptOnLeases_GivesWorkersNoMoreBatches) {
+TEST_F(JobControllerInterruptTest, AfterInterrupt_WorkersOfAJobWithLeasesGetNoMoreBatches) {
   StartAndMakeReady("workers: 2 strategy { parameter_server { asynchronous {} } }");
   Log();
   Interrupt();

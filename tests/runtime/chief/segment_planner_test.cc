@@ -66,7 +66,7 @@ TEST(SegmentPlannerTest, AsynchronousStepUsesOneWorkersBatch) {
   EXPECT_EQ(planner.Next(State(0, 0, 0)).steps, 10);
 }
 
-TEST(SegmentPlannerTest, BatchesOfShardedJobBelongToTheirRanks) {
+TEST(SegmentPlannerTest, BatchesOfAShardedJobBelongToTheWorkersInTurn) {
   const auto owners = [](const std::string& job) {
     const SegmentPlanner planner = Planner("epochs: 1 workers: 3 " + job);
     std::vector<int> owners;
