@@ -36,7 +36,7 @@ absl::Status Bad(const std::string& tensor, absl::string_view what) {
 absl::StatusOr<int64_t> ByteCount(const Shape& shape, int64_t element_bytes = sizeof(float)) {
   TETHYS_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(shape));
   if (elements > kMaxJsonInteger / 8) {
-    return absl::InvalidArgumentError(absl::StrCat("shape ", ShapeText(shape), " is too large"));
+    return absl::InvalidArgumentError(absl::StrCat("shape ", ShapeText(shape), " has too many elements"));
   }
   return elements * element_bytes;
 }

@@ -73,8 +73,8 @@ TEST(Safetensors, DataLengthMustMatchShapeAndDtype) {
   ExpectRefused("{" + Tensor("a", "[2]", "[0,4]") + "}", 4, "do not span the 8 bytes of shape [2]");
   ExpectRefused("{" + Tensor("a", "[1]", "[4,0]") + "}", 4, "do not span");
   // 2^32 x 2^32 x 4 is 0 in 64-bit arithmetic.
-  ExpectRefused("{" + Tensor("a", "[4294967296,4294967296]", "[0,0]") + "}", 0, "too large");
-  ExpectRefused("{" + Tensor("a", "[9007199254740992]", "[0,0]") + "}", 0, "too large");
+  ExpectRefused("{" + Tensor("a", "[4294967296,4294967296]", "[0,0]") + "}", 0, "too many elements");
+  ExpectRefused("{" + Tensor("a", "[9007199254740992]", "[0,0]") + "}", 0, "too many elements");
 }
 
 TEST(Safetensors, NumbersMustBeExactNonNegativeIntegers) {

@@ -208,7 +208,7 @@ TEST(Model, RefusesImageLayersThatDoNotFitTheirInput) {
   ExpectRefused("layer { max_pooling { stride: -1 } }", "stride is -1");
   ExpectRefused("layer { convolution { filters: 9223372036854775807 kernel_size: 3 } }", "exceeds");
   ExpectRefused("layer { convolution { filters: 2 kernel_size: 4611686018427387904 padding: SAME } }",
-                "exceeds");
+                "is larger than any image can be");
   ExpectRefused("layer { convolution { filters: 2 kernel_size: 3 } } layer { dense { units: 10 } }",
                 "[26, 26, 2], but a dense layer needs one axis");
 }
