@@ -273,7 +273,7 @@ class DataFormatsTest(TethysTest):
                 (["convert", job, "--to=idx", f"--out={self.folder}"], "is not empty: name a new folder"),
                 (["convert", job, "--to=png", f"--out={out}"], "'png' is not a format that can be written"),
                 (["convert", job, "--to=npy", "--files=2", f"--out={out}"], "--files and --raw are for --to=tfrecord"),
-                (["convert", job, "--to=tfrecord", "--files=301", f"--out={out}"], "at most the 300 samples of the test"),
+                (["convert", job, "--to=tfrecord", "--files=301", f"--out={out}"], "at most 300, the number of samples in the test part"),
                 (["convert", job, f"--out={out}"], "--to is missing"),
                 (["show", job, "--to=idx"], "--to is not a flag of tethys data show"),
                 (["show"], "write tethys data show JOB"),

@@ -199,7 +199,7 @@ class RemoteTest(TethysTest):
         name, nodes = self.cluster({"/data/a": CONTENT}, datanodes=1)
         standby = self.serve(NameNode([]))
         standby.standby = True
-        self.assert_refused(f"webhdfs://{standby.host}/data/a", f"StandbyException.*asked {standby.host} for", quiet=1)
+        self.assert_refused(f"webhdfs://{standby.host}/data/a", f"StandbyException.*tried {standby.host} for", quiet=1)
         self.assert_refused(f"webhdfs://{name.host}/data/b", "404.*FileNotFoundException")
         self.assert_refused(f"webhdfs://{name.host}/data/b*", "no file matches")
         nodes[0].__exit__()

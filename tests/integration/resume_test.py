@@ -123,7 +123,7 @@ class ResumeTest(TethysTest):
                                       (["seed=8", "epochs=3"], "resume with --set=seed=7"),
                                       (["optimizer=adam", "epochs=3"], "has no slot 'first_moment' of the job's optimizer"),
                                       (["epochs=2"], "nothing is left to train: 2 epochs"),
-                                      (["epochs=1"], "the job has epochs: 1")):
+                                      (["epochs=1"], "the job has only epochs: 1")):
                 with self.subTest(overrides=overrides):
                     self.assertEqual(run.start(resume=True, overrides=overrides).finish(), 2, run.output)
                     self.assertIn(reason, run.output)
