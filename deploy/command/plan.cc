@@ -72,7 +72,8 @@ absl::StatusOr<std::string> SupposedReport(const Flags& flags, proto::JobPlan pl
     TETHYS_ASSIGN_OR_RETURN(const ClusterPlan cluster, PlanCluster(supposed.hosts, "--what_if", plan.job()));
     plan.mutable_worker_device()->Add(cluster.worker_devices.begin(), cluster.worker_devices.end());
     machines = MachinesOf(cluster);
-    TETHYS_ASSIGN_OR_RETURN(report, PlanReport(plan, ClusterTable(cluster), cluster.roles.workers));
+    TETHYS_ASSIGN_OR_RETURN(
+        report, PlanReport(plan, ClusterTable(cluster) + IdleHostsText(cluster), cluster.roles.workers));
   }
   TETHYS_ASSIGN_OR_RETURN(proto::Prediction prediction, Predict(plan, machines, supposed.calibration));
   MarkSupposed(supposed, prediction);
@@ -98,8 +99,9 @@ absl::StatusOr<std::string> Report(const Flags& flags) {
   }
   TETHYS_ASSIGN_OR_RETURN(const ClusterPlan cluster, PlanCluster(flags.Get("hostfile"), plan.job()));
   plan.mutable_worker_device()->Add(cluster.worker_devices.begin(), cluster.worker_devices.end());
-  TETHYS_ASSIGN_OR_RETURN(const std::string report,
-                          PlanReport(plan, ClusterTable(cluster), cluster.roles.workers));
+  TETHYS_ASSIGN_OR_RETURN(
+      const std::string report,
+      PlanReport(plan, ClusterTable(cluster) + IdleHostsText(cluster), cluster.roles.workers));
   TETHYS_ASSIGN_OR_RETURN(const std::string predicted, PredictionReport(flags, plan, MachinesOf(cluster)));
   return absl::StrCat(report, "\n", predicted, VariablesAtTheEnd(flags, plan));
 }

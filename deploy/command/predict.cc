@@ -35,7 +35,8 @@ bool JobResizes(const std::string& checkpoint) {
 // Tells the user that samples of another size than `wanted`, [height, width, ...], are resized.
 void TellResizing(const std::string& images, const Shape& wanted) {
   std::fprintf(stderr,
-               "%s: pictures of another size are resized to %lld x %lld, as in training (data.resize)\n",
+               "%s: each picture that is not %lld x %lld is resized to this size, as in training "
+               "(data.resize)\n",
                images.c_str(), static_cast<long long>(wanted[0]), static_cast<long long>(wanted[1]));
 }
 

@@ -129,4 +129,14 @@ std::string ClusterTable(const ClusterPlan& plan) {
   return text;
 }
 
+std::string IdleHostsText(const ClusterPlan& plan) {
+  std::set<int> used(plan.roles.workers.begin(), plan.roles.workers.end());
+  used.insert(plan.roles.servers.begin(), plan.roles.servers.end());
+  used.insert(plan.roles.chief);
+  if (used.size() == plan.hosts.size()) return "";
+  return absl::StrCat(plan.hosts.size() - used.size(), " of ", plan.hosts.size(),
+                      " hosts run nothing: hosts are filled one after the other, each with as many "
+                      "processes as it has slots\n");
+}
+
 }  // namespace tethys

@@ -39,6 +39,8 @@ absl::StatusOr<std::vector<proto::Device::Kind>> ParseWorkerDevices(absl::string
 
 // A line for each host: its processes, slots, price and, if any host names a device, its device.
 std::string ClusterTable(const ClusterPlan& plan);
+// A line that counts the hosts which run no process, and says why; empty if there are none.
+std::string IdleHostsText(const ClusterPlan& plan);
 
 }  // namespace tethys
 

@@ -85,8 +85,11 @@ class Distance {
       half_ += kWithoutAnchor;
       remark_ = absl::StrCat("no run calibrated the exchange '", needs.transport,
                              "': the usual costs of this exchange are assumed, and may be far off");
-    } else if (needs.extrapolated) {
-      remark_ = "the batch size lies outside the measured range, so the time of a step is extrapolated";
+    }
+    if (needs.extrapolated) {
+      absl::StrAppend(
+          &remark_, remark_.empty() ? "" : "; ",
+          "the batch size lies outside the measured range, so the time of a step is extrapolated");
     }
     if (disturbed) {
       absl::StrAppend(&remark_, remark_.empty() ? "" : "; ", DisturbanceText(disturbance),

@@ -482,7 +482,7 @@ class WeightsTest(TethysTest):
         status, output = command(["train", job, f"--run_dir={run}"])
         self.assertEqual(status, 0, output)
         pictures = f"--images={root}/test"
-        told = f"{root}/test: pictures of another size are resized to 8 x 8, as in training (data.resize)"
+        told = f"{root}/test: each picture that is not 8 x 8 is resized to this size, as in training (data.resize)"
         status, output = command(["predict", f"--checkpoint={run}", pictures])
         self.assertEqual(status, 0, output)
         self.assertIn(told, output)

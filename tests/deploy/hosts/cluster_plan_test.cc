@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 class ClusterPlanTest : public ::testing::Test {
  protected:
@@ -33,6 +34,12 @@ TEST_F(ClusterPlanTest, TableListsEveryHostWithItsProcesses) {
   EXPECT_THAT(table, HasSubstr("worker 0 1\n"));
   EXPECT_THAT(table, HasSubstr("nothing\n"));
   EXPECT_THAT(table, HasSubstr("price of an hour: 1.5\n"));
+}
+
+TEST_F(ClusterPlanTest, HostsThatRunNothingAreCounted) {
+  EXPECT_THAT(IdleHostsText(PlanOn("m\na slots=2\nb\nc\n", 2).value()),
+              StartsWith("2 of 4 hosts run nothing: "));
+  EXPECT_EQ(IdleHostsText(PlanOn("m\na\n", 1).value()), "");
 }
 
 TEST_F(ClusterPlanTest, WorkersUseTheirHostsDeviceOrElseTheJobsDevice) {

@@ -69,6 +69,13 @@ TEST(IntervalTest, WidensAwayFromTheCalibratedBatch) {
   EXPECT_NEAR(half(plan.global_batch() * 4), 0.2, 1e-9);
 }
 
+TEST(IntervalTest, RemarkNamesAnUnmeasuredExchangeAndAnUnmeasuredBatch) {
+  // Each of 32 workers has a batch of 4; the smallest measured batch is 8.
+  const proto::Prediction prediction = PredictionOf({.workers = 32}, SmallHosts());
+  EXPECT_THAT(prediction.remark(),
+              HasSubstr("may be far off; the batch size lies outside the measured range"));
+}
+
 TEST(ConformalTest, HalfWidthIsTheErrorQuantileAtTheWantedCoverage) {
   EXPECT_LT(ConformalHalfWidth({0.1, 0.2}), 0);
   EXPECT_EQ(ConformalHalfWidth({9, 1, 2, 3, 4, 5, 6, 7, 8}), 9);
