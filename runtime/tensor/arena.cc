@@ -16,8 +16,8 @@ constexpr int64_t kHugePage = 2 << 20;  // In bytes.
 
 // Null if memory runs out. `bytes` is a multiple of the alignment.
 std::shared_ptr<float> AllocatePages(int64_t bytes) {
-  void* const memory = std::aligned_alloc(kHugePage, static_cast<size_t>(bytes));
-  if (memory == nullptr) return nullptr;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, kHugePage, static_cast<size_t>(bytes)) != 0) return nullptr;
   // Linux may refuse this request, or may have no huge pages. The memory then has small pages.
   madvise(memory, static_cast<size_t>(bytes / kHugePage * kHugePage), MADV_HUGEPAGE);
   return {static_cast<float*>(memory), [](float* data) { std::free(data); }};
