@@ -76,8 +76,8 @@ __global__ void AddBiasKernel(int64_t rows, int64_t packs, bool relu, const floa
 
 // ----------------------------------------------------------------------------------- column sums
 
-constexpr int64_t kSumBytes = 128;  // The most bytes of a row that a block adds up: one cache line.
-constexpr int64_t kRowsPerBlock = 256;   // More rows are split over several blocks.
+constexpr int64_t kSumBytes = 128;      // The most bytes of a row that a block adds up: one cache line.
+constexpr int64_t kRowsPerBlock = 256;  // More rows are split over several blocks.
 // The most blocks over which rows are split. A second launch adds up their sums.
 constexpr int64_t kMostRowBlocks = 512;
 
