@@ -1,7 +1,6 @@
 // Checks the program against its documents, so that they cannot drift apart: every #include against the table
 // of allowed includes in docs/design/folders.md, and the length of every file against the limits of
 // CONTRIBUTING.md.
-#include <filesystem>
 #include <map>
 #include <regex>
 #include <set>
@@ -17,12 +16,14 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/file.h"
+#include "tests/testing/source_files.h"
 
 namespace tethys {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::IncludesOf;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -45,18 +46,6 @@ std::vector<std::string> CodeWords(const std::string& cell) {
   const std::vector<std::string> parts = absl::StrSplit(cell, '`');
   for (size_t i = 1; i < parts.size(); i += 2) words.push_back(parts[i]);
   return words;
-}
-
-// The operand of each include directive in `source`, with its quotes or angle brackets.
-std::vector<std::string> IncludesOf(const std::string& source) {
-  static const std::regex kDirective(R"(\s*#\s*include\s*(["<][^">]+[">]).*)");
-  std::vector<std::string> includes;
-  std::smatch match;
-  std::istringstream lines(source);
-  for (std::string line; std::getline(lines, line);) {
-    if (std::regex_match(line, match, kDirective)) includes.push_back(match[1]);
-  }
-  return includes;
 }
 
 // The folder of a path: "ps/" for "ps/partitioner.h".
@@ -123,26 +112,18 @@ IncludeTable DesignTable() {
   return IncludeTable(text.ok() ? *text : "");
 }
 
-// C++ files of the program; tests and examples may include anything.
-std::vector<std::string> ProgramSources() {
-  std::vector<std::string> paths;
-  for (const char* top : {"runtime", "collectives", "ps", "workers", "deploy"}) {
-    for (const auto& entry :
-         std::filesystem::recursive_directory_iterator(absl::StrCat(TETHYS_SOURCE, "/", top))) {
-      const std::string extension = entry.path().extension();
-      if (extension != ".h" && extension != ".cc" && extension != ".cu") continue;
-      paths.push_back(std::filesystem::relative(entry.path(), TETHYS_SOURCE));
-    }
-  }
-  return paths;
+// The C++ files of the program; tests and examples may include anything.
+const std::map<std::string, std::string>& ProgramSources() {
+  static const auto& sources = *new std::map<std::string, std::string>(
+      testing::SourceFiles(TETHYS_SOURCE, {"runtime", "collectives", "ps", "workers", "deploy"}));
+  return sources;
 }
 
 TEST(IncludeTableTest, TableAllowsEveryIncludeOfTheProgram) {
   const IncludeTable table = DesignTable();
-  const std::vector<std::string> sources = ProgramSources();
-  EXPECT_GT(sources.size(), 100);
-  for (const std::string& path : sources) {
-    EXPECT_THAT(table.Violations(path, *ReadFile(absl::StrCat(TETHYS_SOURCE, "/", path))), IsEmpty());
+  EXPECT_GT(ProgramSources().size(), 100);
+  for (const auto& [path, source] : ProgramSources()) {
+    EXPECT_THAT(table.Violations(path, source), IsEmpty());
   }
 }
 
@@ -159,8 +140,8 @@ void Reach(const std::map<std::string, std::set<std::string>>& includes, const s
 
 TEST(IncludeTableTest, IncludesOfFoldersFormNoCycle) {
   std::map<std::string, std::set<std::string>> includes;
-  for (const std::string& path : ProgramSources()) {
-    for (const std::string& include : IncludesOf(*ReadFile(absl::StrCat(TETHYS_SOURCE, "/", path)))) {
+  for (const auto& [path, source] : ProgramSources()) {
+    for (const std::string& include : IncludesOf(source)) {
       const std::string target = FolderOf(include.substr(1, include.size() - 2));
       if (include[0] == '"' && target != FolderOf(path)) includes[FolderOf(path)].insert(target);
     }
@@ -238,9 +219,9 @@ int CodeLines(const std::string& source) {
 }
 
 TEST(SourceLengthTest, EveryFileOfTheProgramKeepsTheLimitOfItsKind) {
-  for (const std::string& path : ProgramSources()) {
+  for (const auto& [path, source] : ProgramSources()) {
     const int limit = absl::EndsWith(path, ".h") ? 150 : 400;
-    EXPECT_LE(CodeLines(*ReadFile(absl::StrCat(TETHYS_SOURCE, "/", path))), limit)
+    EXPECT_LE(CodeLines(source), limit)
         << path << ": look for a second idea in the file, and give it a file of its own (CONTRIBUTING.md)";
   }
 }

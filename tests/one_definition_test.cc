@@ -5,7 +5,6 @@
 //
 // The test ignores unnamed namespaces, members of types, and functions of tests, which may replace functions
 // of the program.
-#include <filesystem>
 #include <map>
 #include <regex>
 #include <set>
@@ -21,7 +20,7 @@
 #include "absl/strings/strip.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runtime/base/file.h"
+#include "tests/testing/source_files.h"
 
 namespace tethys {
 namespace {
@@ -83,18 +82,13 @@ using Files = std::map<std::string, std::set<std::string>>;  // The files that d
 TEST(OneDefinitionTest, NoTwoFilesDefineTheSameName) {
   Files types, functions;
   std::set<std::string> inline_functions;
-  for (const std::string top : {"runtime", "collectives", "ps", "workers", "deploy", "tests", "examples"}) {
-    for (const auto& entry :
-         std::filesystem::recursive_directory_iterator(absl::StrCat(TETHYS_SOURCE, "/", top))) {
-      const std::string extension = entry.path().extension();
-      if (extension != ".h" && extension != ".cc" && extension != ".cu") continue;
-      const Definitions definitions = DefinitionsOf(*ReadFile(entry.path()));
-      const std::string path = std::filesystem::relative(entry.path(), TETHYS_SOURCE);
-      for (const std::string& type : definitions.types) types[type].insert(path);
-      if (top == "tests") continue;
-      for (const std::string& function : definitions.functions) functions[function].insert(path);
-      inline_functions.insert(definitions.inline_functions.begin(), definitions.inline_functions.end());
-    }
+  for (const auto& [path, source] : testing::SourceFiles(
+           TETHYS_SOURCE, {"runtime", "collectives", "ps", "workers", "deploy", "tests", "examples"})) {
+    const Definitions definitions = DefinitionsOf(source);
+    for (const std::string& type : definitions.types) types[type].insert(path);
+    if (absl::StartsWith(path, "tests/")) continue;
+    for (const std::string& function : definitions.functions) functions[function].insert(path);
+    inline_functions.insert(definitions.inline_functions.begin(), definitions.inline_functions.end());
   }
   EXPECT_GT(types.size(), 500);
   EXPECT_GT(inline_functions.size(), 50);

@@ -3,13 +3,11 @@
 // (cmake/TethysPrecompiled.cmake), so the test reads the sources. It knows the names of precompiled headers
 // only; the compiler checks all other names.
 #include <cctype>
-#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -17,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/file.h"
+#include "tests/testing/source_files.h"
 
 namespace tethys {
 namespace {
@@ -110,29 +109,13 @@ std::set<std::string> NamesIn(const std::string& source) {
 
 class Sources {
  public:
-  // Reads the sources in the folders `tops` of `root`.
-  Sources(const std::string& root, const std::vector<std::string>& tops) {
-    for (const std::string& top : tops) {
-      for (const auto& entry : std::filesystem::recursive_directory_iterator(absl::StrCat(root, "/", top))) {
-        const std::string extension = entry.path().extension();
-        if (extension != ".h" && extension != ".cc") continue;
-        Add(std::filesystem::relative(entry.path(), root), *ReadFile(entry.path()));
-      }
-    }
-  }
-  Sources() = default;
-
   void Add(const std::string& path, const std::string& source) {
     File& file = files_[path];
     file.names = NamesIn(source);
-    for (absl::string_view line : absl::StrSplit(source, '\n')) {
-      if (!absl::StartsWith(line, "#include ")) continue;
-      const std::vector<std::string> parts = absl::StrSplit(line, absl::ByAnyChar("\"<>"));
-      file.includes.insert(parts.at(1));
+    for (const std::string& include : testing::IncludesOf(source)) {
+      file.includes.insert(include.substr(1, include.size() - 2));
     }
   }
-
-  size_t size() const { return files_.size(); }
 
   // "FILE uses NAME without <HEADER>" for every name that `names` assigns to a header that the file lacks.
   std::vector<std::string> Missing(const std::map<std::string, std::string>& names) const {
@@ -177,9 +160,13 @@ class Sources {
 };
 
 TEST(PrecompiledNamesTest, EverySourceIncludesTheHeadersOfItsNames) {
-  const Sources sources(TETHYS_SOURCE,
-                        {"runtime", "collectives", "ps", "workers", "deploy", "tests", "examples"});
-  EXPECT_GT(sources.size(), 900);
+  const std::map<std::string, std::string> files = testing::SourceFiles(
+      TETHYS_SOURCE, {"runtime", "collectives", "ps", "workers", "deploy", "tests", "examples"});
+  EXPECT_GT(files.size(), 900);
+  Sources sources;
+  for (const auto& [path, source] : files) {
+    if (!absl::EndsWith(path, ".cu")) sources.Add(path, source);  // CUDA's code is not precompiled.
+  }
   EXPECT_THAT(sources.Missing(kNames), IsEmpty());
 }
 
