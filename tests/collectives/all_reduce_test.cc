@@ -198,9 +198,7 @@ TEST_P(Collectives, RankLeavingAfterItsLastCollectiveIsNoError) {
 }
 
 INSTANTIATE_TEST_SUITE_P(MediaAndWorldSizes, Collectives,
-                         ::testing::Combine(::testing::Values(Medium::kTcp, Medium::kTls,
-                                                              Medium::kSharedMemory, Medium::kTwoHosts),
-                                            ::testing::Values(1, 2, 3, 4, 5, 6)),
+                         ::testing::Combine(AllMedia(), ::testing::Values(1, 2, 3, 4, 5, 6)),
                          [](const auto& info) {
                            return absl::StrCat(MediumName(std::get<0>(info.param)), "Of",
                                                std::get<1>(info.param));
@@ -273,10 +271,7 @@ TEST_P(Allocations, CollectivesAfterTheLargestOneAllocateNothing) {
   ExpectAllOk(InRing(3, body, GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Media, Allocations,
-                         ::testing::Values(Medium::kTcp, Medium::kTls, Medium::kSharedMemory,
-                                           Medium::kTwoHosts),
-                         [](const auto& info) { return MediumName(info.param); });
+INSTANTIATE_TEST_SUITE_P(Media, Allocations, AllMedia(), NameOfMedium);
 
 }  // namespace
 }  // namespace tethys

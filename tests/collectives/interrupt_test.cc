@@ -70,10 +70,7 @@ absl::Status Reduce(Communicator& rank, int64_t count) {
 
 class Interrupt : public ::testing::TestWithParam<Medium> {};
 
-INSTANTIATE_TEST_SUITE_P(Media, Interrupt,
-                         ::testing::Values(Medium::kTcp, Medium::kTls, Medium::kSharedMemory,
-                                           Medium::kTwoHosts),
-                         [](const auto& info) { return MediumName(info.param); });
+INSTANTIATE_TEST_SUITE_P(Media, Interrupt, AllMedia(), NameOfMedium);
 
 // With two hosts, the stopped rank 3 is a neighbour of rank 1 and no leader, so ranks wait in each of the
 // three communicators.
@@ -223,10 +220,7 @@ struct InterruptibleRing : TestRing {
 
 class InterruptForming : public Interrupt {};
 
-INSTANTIATE_TEST_SUITE_P(Media, InterruptForming,
-                         ::testing::Values(Medium::kTcp, Medium::kTls, Medium::kSharedMemory,
-                                           Medium::kTwoHosts),
-                         [](const auto& info) { return MediumName(info.param); });
+INSTANTIATE_TEST_SUITE_P(Media, InterruptForming, AllMedia(), NameOfMedium);
 
 // Rank 1 is stopped: its listener exists, but accepts nothing. Rank 0 waits for callers, and rank 2 calls
 // rank 1.

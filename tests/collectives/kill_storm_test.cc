@@ -366,10 +366,7 @@ class Storm {
 
 class KillStorm : public ::testing::TestWithParam<Medium> {};
 
-INSTANTIATE_TEST_SUITE_P(Media, KillStorm,
-                         ::testing::Values(Medium::kTcp, Medium::kTls, Medium::kSharedMemory,
-                                           Medium::kTwoHosts),
-                         [](const auto& info) { return MediumName(info.param); });
+INSTANTIATE_TEST_SUITE_P(Media, KillStorm, AllMedia(), NameOfMedium);
 
 TEST_P(KillStorm, SurvivorsFormTheNextGroupAndSumRightly) {
   std::mt19937_64 random(seed);

@@ -248,10 +248,7 @@ TEST_P(Messages, FailureInOneSplitCommunicatorDoesNotAffectOthers) {
   for (const int rank : {2, 3}) EXPECT_TRUE(answers[rank].ok()) << StatusText(answers[rank]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Media, Messages,
-                         ::testing::Values(Medium::kTcp, Medium::kTls, Medium::kSharedMemory,
-                                           Medium::kTwoHosts),
-                         [](const auto& info) { return MediumName(info.param); });
+INSTANTIATE_TEST_SUITE_P(Media, Messages, AllMedia(), NameOfMedium);
 
 // One rank sends a message while the other rank is in a collective. In shared memory, ranks would notice this
 // only at the timeout.

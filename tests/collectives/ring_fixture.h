@@ -38,6 +38,14 @@ inline std::string MediumName(Medium medium) {
                                            : "TwoHosts";
 }
 
+// The parameters of tests that run over every medium, and the name of such a test.
+inline auto AllMedia() {
+  return ::testing::Values(Medium::kTcp, Medium::kTls, Medium::kSharedMemory, Medium::kTwoHosts);
+}
+inline std::string NameOfMedium(const ::testing::TestParamInfo<Medium>& info) {
+  return MediumName(info.param);
+}
+
 // Listeners and options of the ranks of one ring. A test may change `options[rank]` before it calls InRing.
 struct TestRing {
   explicit TestRing(int world, Medium medium = Medium::kTcp) : medium(medium) {
