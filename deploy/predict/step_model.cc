@@ -93,7 +93,8 @@ class Distance {
     }
     if (disturbed) {
       absl::StrAppend(&remark_, remark_.empty() ? "" : "; ", DisturbanceText(disturbance),
-                      " during the calibration, so this prediction may be far off");
+                      " during the calibration, so this prediction may be far off, probably too long: "
+                      "calibrate again when these programs have ended");
     }
     validity_ = measured                            ? proto::MEASURED
                 : doublings > 0 || !remark_.empty() ? proto::EXTRAPOLATED

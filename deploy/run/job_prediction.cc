@@ -85,12 +85,7 @@ std::string CalibratedText(const proto::Calibration& calibration) {
 }
 
 std::string SourceText(const proto::Calibration& calibration) {
-  const bool disturbed = DisturbanceOf(calibration).share > kDisturbed;
-  return absl::StrCat(CalibratedText(calibration),
-                      disturbed ? ", so the predicted times may be far too long: calibrate again when these "
-                                  "programs have ended"
-                                : "",
-                      "; 90 % intervals");
+  return absl::StrCat(CalibratedText(calibration), "; 90 % intervals");
 }
 
 absl::optional<proto::Expectation> ExpectationOfRun(const proto::JobPlan& plan, const std::string& host_file,

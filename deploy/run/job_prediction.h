@@ -39,8 +39,7 @@ absl::StatusOr<proto::Calibration> FindCalibration(const proto::JobPlan& plan, c
 // Text about how old a calibration is and what disturbed it: "calibrated 3 minutes ago, while other programs
 // used 4 % of the CPU".
 std::string CalibratedText(const proto::Calibration& calibration);
-// CalibratedText followed by "; 90 % intervals", for PredictionText. In between, a warning if other programs
-// disturbed the calibration.
+// CalibratedText followed by "; 90 % intervals", for PredictionText.
 std::string SourceText(const proto::Calibration& calibration);
 
 // Predicts the job by the calibration in `file` or, if `file` is empty, by the user's stored calibration for
