@@ -27,9 +27,6 @@ constexpr Nanoseconds kWatch = 200 * kMicrosecond;
 constexpr int kTurnsPerLookAtTheClock = 64;
 // The time for which a rank sleeps before it checks that its peers are alive.
 constexpr Nanoseconds kSleep = 20 * kMillisecond;
-// How long other ranks wait for a failing rank to write its error, which takes microseconds. A rank that was
-// killed or stopped meanwhile never writes it.
-constexpr Nanoseconds kFarewellTime = 100 * kMillisecond;
 
 bool Crowded(int ranks) {
   cpu_set_t cores;
@@ -55,7 +52,7 @@ bool Reached(uint32_t posts, uint32_t number) { return static_cast<int32_t>(post
 // RankBoard::Fail puts the last words of the rank that failed first in the place of this error.
 absl::Status AnotherFailed() { return absl::UnavailableError("another rank has failed"); }
 
-enum Farewell : uint32_t { kNone, kBeingWritten, kWritten, kLeft };
+enum Farewell : uint32_t { kNone, kWritten, kLeft };
 
 }  // namespace
 
@@ -238,7 +235,7 @@ absl::Status RankBoard::CheckPeer(const Counter& counter, int peer, uint32_t num
   // The peer may have advanced the counter before it left.
   const bool reached = Reached(counter.value.load(std::memory_order_acquire), number);
   if ((farewell == kNone && !died) || reached) return absl::OkStatus();
-  if (farewell == kBeingWritten || farewell == kWritten) return LastWords(peer);
+  if (farewell == kWritten) return LastWords(peer);
   return absl::UnavailableError(absl::StrCat(options_.members[rank()], " lost ", options_.members[peer], " ",
                                              Doing(), ": its process ended, or closed the shared memory"));
 }
@@ -294,48 +291,43 @@ void RankBoard::WatchPeers() {
 }
 
 absl::Status RankBoard::Fail(const absl::Status& error) {
-  // An interrupted rank has left, and reports nothing to the other ranks.
-  if (InterruptReason().ok()) {
-    int32_t first = 0;  // The first rank that failed, plus 1; 0: no rank has failed.
-    if (first_failed_->compare_exchange_strong(first, rank() + 1)) {
-      SayLastWords(error);
-      broken_ = error;
-    } else {
-      broken_ = first == rank() + 1 ? error : LastWords(first - 1);
-    }
-    WakeAll();
+  // The error is published before this rank can become the first that failed, so that no rank waits for the
+  // error of the first: this rank may be stopped or killed at any moment.
+  const bool said = *first_failed_ == 0 && SayLastWords(error);
+  int32_t none = 0;
+  if (lines_[rank()].farewell == kWritten) first_failed_->compare_exchange_strong(none, rank() + 1);
+  WakeAll();
+  const int first = *first_failed_ - 1;
+  // An interrupted rank has left, and reports no error to the other ranks.
+  if (const absl::Status interrupted = InterruptReason(); !interrupted.ok()) {
+    broken_ = interrupted;
+  } else {
+    broken_ = said && first == rank() ? error : LastWords(first);
   }
-  if (absl::Status interrupted = InterruptReason(); !interrupted.ok()) broken_ = interrupted;
   return broken_;
 }
 
 absl::Status RankBoard::LastWords(int peer) const {
   const Line& line = lines_[peer];
-  const Nanoseconds until = options_.clock->Now() + kFarewellTime;
-  while (line.farewell.load(std::memory_order_acquire) < kWritten && options_.clock->Now() < until &&
-         !aborted_.load(std::memory_order_acquire)) {
-    sched_yield();
-  }
-  const bool written = line.farewell.load(std::memory_order_acquire) == kWritten;
   const size_t bytes = std::min<size_t>(line.message_bytes, line.message.size());
-  if (!written)
-    return absl::UnavailableError(absl::StrCat(options_.members[peer], " failed without an error message"));
   return ErrorOf(Frame{.status_code = line.code}, absl::string_view(line.message.data(), bytes));
 }
 
-// Publishes this rank's final error. `words` is OK if the rank leaves without an error.
-void RankBoard::SayLastWords(const absl::Status& words) {
+// `words` is OK if the rank leaves without an error.
+bool RankBoard::SayLastWords(const absl::Status& words) {
   MutexLock lock(mu_);
-  if (said_last_words_) return;
+  if (said_last_words_) return false;
   said_last_words_ = true;
   Line& line = lines_[rank()];
-  // A rank that sees kBeingWritten waits for kWritten.
-  if (words.ok()) return line.farewell.store(kLeft, std::memory_order_release);
-  line.farewell = kBeingWritten;
+  if (words.ok()) {
+    line.farewell.store(kLeft, std::memory_order_release);
+    return true;
+  }
   line.code = static_cast<uint32_t>(words.code());
   line.message_bytes = static_cast<uint32_t>(std::min<size_t>(words.message().size(), line.message.size()));
   std::copy_n(words.message().begin(), line.message_bytes, line.message.begin());
   line.farewell.store(kWritten, std::memory_order_release);
+  return true;
 }
 
 // Wakes every rank that sleeps on the board, whichever counter it sleeps on.

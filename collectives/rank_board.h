@@ -40,8 +40,8 @@ struct RankBoardOptions {
 
 // Invariants:
 // 1. The first failure is final on every rank: all ranks that still wait get the same error, except for
-//    interrupted ranks. If the rank that failed first does not write its error (it was killed or stopped just
-//    then, or is interrupted), the others get Unavailable.
+//    interrupted ranks. The first rank that failed has published its error before the other ranks see its
+//    number.
 // 2. A rank fails only because of a peer whose post it still needs: posts are checked before last words (a
 // rank's final error).
 // 3. No rank enters collective k + 2 before all have entered k + 1, because every collective begins with a
@@ -128,12 +128,13 @@ class RankBoard {
   // Sets and returns this rank's final error: the error of the rank that failed first, or `error` if no other
   // rank has failed before.
   absl::Status Fail(const absl::Status& error);
-  // Returns the final error of `peer`, which has failed or is about to publish its error.
+  // Returns the final error that `peer` has published.
   absl::Status LastWords(int peer) const;
   // Return the reason of this rank's own Abort or Interrupt.
   absl::Status AbortReason();
   absl::Status InterruptReason();
-  void SayLastWords(const absl::Status& words);
+  // Publishes this rank's final error, unless it has published one before. Returns true if it did.
+  bool SayLastWords(const absl::Status& words);
   void WakeAll() const;
 
   const RankBoardOptions options_;
