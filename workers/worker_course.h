@@ -6,11 +6,11 @@
 //     orders.Read();                  // OrderReader: hands orders to the course; blocks while course.waits()
 //     while (loader has room && (batch = course.Announce())) loader.Announce(batch);
 //     orders.Answer();
-//     if (!(batch = course.BeginStep())) break;
+//     if (course.halts() || !(batch = course.BeginStep())) break;
 //     make the step of the batch;
 //     course.EndStep();
 //   }
-//   course.EndRun(statistics);
+//   course.EndRun(statistics);            // unless the worker has left the segment: OnLeft
 #ifndef TETHYS_WORKERS_WORKER_COURSE_H_
 #define TETHYS_WORKERS_WORKER_COURSE_H_
 
@@ -26,15 +26,17 @@
 
 namespace tethys {
 
-// Invariant: there is a segment exactly from a Run order to EndRun.
+// Invariant: there is a segment exactly from a Run order to EndRun or OnLeft.
 class WorkerCourse final : public TaskCourse {
  public:
   explicit WorkerCourse(int index) : TaskCourse(proto::WORKER), index_(index) {}
 
   bool takes_orders() const override {
-    return segment_ != nullptr ? segment_->takes_orders() : TaskCourse::takes_orders();
+    return segment_ != nullptr ? !halts() && segment_->takes_orders() : TaskCourse::takes_orders();
   }
-  bool waits() const override { return segment_ != nullptr ? segment_->waits() : TaskCourse::waits(); }
+  bool waits() const override {
+    return segment_ != nullptr ? !halts() && segment_->waits() : TaskCourse::waits();
+  }
 
   // ---- within a segment; SegmentCourse says what each function requires and returns
 
@@ -48,6 +50,7 @@ class WorkerCourse final : public TaskCourse {
 
  protected:
   void Begin(const proto::ToTask& duty) override;
+  void Leave() override { segment_.reset(); }
   absl::Status OnOrderWhileBusy(const proto::ToTask& order) override;
 
  private:

@@ -5,19 +5,21 @@
 namespace tethys {
 namespace {
 
-enum class Fit {
-  kDuty,     // The task carries the order out.
-  kLate,     // The order is for a segment that the task has ended; the order has no effect.
-  kForeign,  // The chief must not send this order to an idle task of this role.
-};
+std::string NameOf(const proto::ToTask& order) {
+  const auto* field = proto::ToTask::descriptor()->FindFieldByNumber(order.message_case());
+  return field == nullptr ? "an unknown order" : absl::StrCat("the order '", field->name(), "'");
+}
 
-// What an idle task of this role does with an order.
-Fit FitOf(proto::Role role, proto::ToTask::MessageCase order) {
-  const bool worker = role == proto::WORKER;
-  switch (order) {
+}  // namespace
+
+// What a task does with an order of its group, which it is in.
+TaskCourse::Fit TaskCourse::FitInGroup(const proto::ToTask& order) const {
+  const bool worker = role_ == proto::WORKER;
+  switch (order.message_case()) {
     case proto::ToTask::kSave:
       return Fit::kDuty;
     case proto::ToTask::kRun:
+      return worker && order.run().generation() == generation_ ? Fit::kDuty : Fit::kForeign;
     case proto::ToTask::kEvaluate:
       return worker ? Fit::kDuty : Fit::kForeign;
     case proto::ToTask::kFence:
@@ -30,12 +32,17 @@ Fit FitOf(proto::Role role, proto::ToTask::MessageCase order) {
   }
 }
 
-std::string NameOf(const proto::ToTask& order) {
-  const auto* field = proto::ToTask::descriptor()->FindFieldByNumber(order.message_case());
-  return field == nullptr ? "an unknown order" : absl::StrCat("the order '", field->name(), "'");
+// What an idle task does with an order other than Halt and Stop.
+TaskCourse::Fit TaskCourse::FitOf(const proto::ToTask& order) const {
+  if (stage_ == Stage::kJoined) return order.has_setup() ? Fit::kDuty : Fit::kForeign;
+  if (order.has_setup()) return Fit::kForeign;
+  if (order.has_form()) {
+    if (order.form().group().generation() <= generation_) return Fit::kLate;
+    return stage_ == Stage::kIdle ? Fit::kForeign : Fit::kDuty;
+  }
+  if (stage_ == Stage::kHalted) return Fit::kLate;
+  return stage_ == Stage::kIdle ? FitInGroup(order) : Fit::kForeign;
 }
-
-}  // namespace
 
 absl::Status TaskCourse::OnOrder(proto::ToTask order) {
   TETHYS_CHECK(takes_orders());
@@ -46,32 +53,65 @@ absl::Status TaskCourse::OnOrder(proto::ToTask order) {
     }
     return absl::AbortedError(absl::StrCat("the chief ended the job: ", order.stop().reason()));
   }
+  if (order.has_halt()) {
+    // A Halt of an earlier group crossed the Form of the newest group.
+    if (order.halt().generation() < generation_) return absl::OkStatus();
+    if (busy_) {
+      halt_ = std::move(order);
+    } else {
+      BeginDuty(std::move(order));
+    }
+    return absl::OkStatus();
+  }
   if (busy_) return OnOrderWhileBusy(order);
-  if (stage_ == Stage::kJoined && !order.has_setup()) {
-    return absl::InternalError(absl::StrCat("the chief sent ", NameOf(order), " before it set this task up"));
-  }
-  if (stage_ == Stage::kSetUp && !order.has_form()) {
-    return absl::InternalError(
-        absl::StrCat("the chief sent ", NameOf(order), " before this task was in a group"));
-  }
-  const Fit fit = stage_ == Stage::kIdle ? FitOf(role_, order.message_case()) : Fit::kDuty;
+  const Fit fit = FitOf(order);
   if (fit == Fit::kForeign) return Impossible(order);
-  if (fit == Fit::kLate) return absl::OkStatus();
-  duty_ = std::move(order);
-  busy_ = true;
-  Begin(duty_);
+  if (fit == Fit::kDuty) BeginDuty(std::move(order));
   return absl::OkStatus();
+}
+
+void TaskCourse::BeginDuty(proto::ToTask duty) {
+  duty_ = std::move(duty);
+  busy_ = true;
+  if (duty_.has_form()) generation_ = duty_.form().group().generation();
+  Begin(duty_);
+}
+
+void TaskCourse::EndDuty(Stage stage) {
+  stage_ = stage;
+  busy_ = false;
+  duty_.Clear();
+  if (halt_.has_value()) BeginDuty(*std::exchange(halt_, absl::nullopt));
 }
 
 void TaskCourse::OnDone() {
   TETHYS_CHECK(busy());
-  stage_ = stage_ == Stage::kJoined ? Stage::kSetUp : Stage::kIdle;
-  busy_ = false;
-  duty_.Clear();
+  // A task that was in no group has nothing to leave.
+  const bool in_group = stage_ == Stage::kIdle || stage_ == Stage::kHalted;
+  if (duty_.has_halt()) return EndDuty(in_group ? Stage::kHalted : stage_);
+  EndDuty(duty_.has_setup() ? Stage::kSetUp : Stage::kIdle);
+}
+
+void TaskCourse::OnLeft() {
+  TETHYS_CHECK(busy() && !duty_.has_setup() && !duty_.has_halt());
+  Leave();
+  EndDuty(Stage::kHalted);
+}
+
+void TaskCourse::SayHalted(proto::Halted halted) {
+  halted.set_generation(generation_);
+  *messages_.emplace_back().mutable_halted() = std::move(halted);
 }
 
 absl::Status TaskCourse::Impossible(const proto::ToTask& order) const {
+  if (stage_ == Stage::kJoined) {
+    return absl::InternalError(absl::StrCat("the chief sent ", NameOf(order), " before it set this task up"));
+  }
   const char* task = role_ == proto::WORKER ? "worker" : "parameter server";
+  if (stage_ == Stage::kSetUp) {
+    return absl::InternalError(
+        absl::StrCat("the chief sent ", NameOf(order), " before this task was in a group"));
+  }
   return absl::InternalError(
       busy()
           ? absl::StrCat("the chief sent ", NameOf(order), ", which does not fit the segment of this ", task)

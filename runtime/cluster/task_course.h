@@ -3,17 +3,22 @@
 // clock, no transport. Thread-compatible.
 //
 //   joined --Setup--> set up --Form--> idle --order--> idle ... --Stop--> ended
+//                                 halted --Form--> idle
 //
-// Between an order and OnDone the task is busy with it.
+// Between an order and OnDone the task is busy with it. A task that is in a group becomes halted when it has
+// carried out a Halt, or has left an order because its group broke. A halted task ignores all orders of the
+// old group that the chief sent before it knew of the halt.
 //
 // OrderReader (order_reader.h) hands the orders of a session to the course. A worker's course
 // (workers/worker_course.h) also takes orders while the worker is busy with a segment.
 #ifndef TETHYS_RUNTIME_CLUSTER_TASK_COURSE_H_
 #define TETHYS_RUNTIME_CLUSTER_TASK_COURSE_H_
 
+#include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "proto/chief.pb.h"
 #include "proto/member.pb.h"
 #include "runtime/base/status.h"
@@ -21,9 +26,10 @@
 namespace tethys {
 
 // Invariants:
-//  1. A task carries out one order at a time. The first order is Setup, the second is Form, and no later
-//  order is Setup or Form.
-//  2. Each order that the task carries out after Form is an order for the task's role.
+//  1. A task carries out one order at a time. Apart from Halt, which comes at any time, the first order is
+//     Setup and the second is Form.
+//  2. Each order that the task carries out in a group is an order for the task's role.
+//  3. A later Form comes only to a halted task, and generation() only grows.
 class TaskCourse {
  public:
   explicit TaskCourse(proto::Role role) : role_(role) {}
@@ -40,12 +46,24 @@ class TaskCourse {
   // the task was busy. Internal: the order is impossible in this state; the message names the order.
   absl::Status OnOrder(proto::ToTask order);
 
+  // The generation of the newest group that the task was ordered to join; 0: none yet.
+  uint32_t generation() const { return generation_; }
+
   // Whether there is an order to carry out.
   bool busy() const { return busy_; }
   // The order to carry out. Requires busy().
   const proto::ToTask& duty() const { return duty_; }
+  // True if Halt came while the task was busy: the task leaves its order, or completes it, as soon as it can.
+  // Halt is then its next order.
+  bool halts() const { return halt_.has_value(); }
+
   // Notes that the order has been carried out. Requires busy().
   void OnDone();
+  // Notes that the task has left the order, because its group was halted or broke. Requires busy() with an
+  // order other than Setup and Halt.
+  void OnLeft();
+  // Adds `halted` to the messages, with the generation of the task.
+  void SayHalted(proto::Halted halted);
 
   // The messages to send to the chief now, in order.
   std::vector<proto::FromTask> TakeMessages() { return std::exchange(messages_, {}); }
@@ -53,7 +71,9 @@ class TaskCourse {
  protected:
   // Called when the task begins to carry out `duty`.
   virtual void Begin(const proto::ToTask& /*duty*/) {}
-  // Called when an order arrives while the task is busy. Returns the errors of OnOrder.
+  // Called when the task has left its order.
+  virtual void Leave() {}
+  // Called when an order other than Halt arrives while the task is busy. Returns the errors of OnOrder.
   virtual absl::Status OnOrderWhileBusy(const proto::ToTask& order) { return Impossible(order); }
 
   // An Internal error that names the order.
@@ -61,12 +81,25 @@ class TaskCourse {
   std::vector<proto::FromTask>& messages() { return messages_; }
 
  private:
-  enum class Stage { kJoined, kSetUp, kIdle, kEnded };
+  enum class Stage { kJoined, kSetUp, kIdle, kHalted, kEnded };
+  // What the task does with an order.
+  enum class Fit {
+    kDuty,     // The task carries the order out.
+    kLate,     // The order is for a segment that the task has ended or a group that it has left: no effect.
+    kForeign,  // The chief must not send this order to the task.
+  };
+
+  Fit FitOf(const proto::ToTask& order) const;
+  Fit FitInGroup(const proto::ToTask& order) const;
+  void BeginDuty(proto::ToTask duty);
+  void EndDuty(Stage stage);
 
   const proto::Role role_;
   Stage stage_ = Stage::kJoined;
+  uint32_t generation_ = 0;
   bool busy_ = false;
   proto::ToTask duty_;
+  absl::optional<proto::ToTask> halt_;  // A Halt that came while the task was busy.
   std::vector<proto::FromTask> messages_;
 };
 

@@ -37,9 +37,10 @@ std::vector<int> All(int workers) {
 }
 
 // A Form order with a group of the workers with these indices and one server.
-proto::ToTask FormOrder(const std::vector<int>& workers) {
+proto::ToTask FormOrder(const std::vector<int>& workers, uint32_t generation) {
   proto::ToTask order;
   proto::Group& group = *order.mutable_form()->mutable_group();
+  group.set_generation(generation);
   for (const int worker : workers) {
     proto::Member& member = *group.add_member();
     member.set_role(proto::WORKER);
@@ -77,12 +78,20 @@ class Scenario {
     } else if (words[0] == "done") {
       if (course_->duty().has_run()) course_->EndRun({});
       course_->OnDone();
+    } else if (words[0] == "leave") {
+      course_->OnLeft();
+    } else if (words[0] == "say") {
+      proto::Halted halted;
+      int64_t applied = 0;
+      if (words.size() > 1 && absl::SimpleAtoi(words[1], &applied)) halted.set_applied(applied);
+      course_->SayHalted(halted);
     } else {
       const bool before = course_->busy();
       const absl::Status status = course_->OnOrder(Order(words));
       if (!status.ok()) follows.push_back(StatusText(status));
       if (!before && course_->busy()) follows.push_back("begins");
     }
+    if (course_->busy() && course_->duty().has_halt()) follows.push_back("halts");
     for (const proto::FromTask& message : course_->TakeMessages()) follows.push_back(Text(message));
     follows.push_back(course_->ended()          ? "ended"
                       : course_->waits()        ? "waits"
@@ -104,7 +113,7 @@ class Scenario {
       return "unknown";
     }
     setup_ = SetupOrder(parts[1], workers, batch);
-    form_ = FormOrder(All(workers));
+    workers_ = workers;
     course_ = std::make_unique<WorkerCourse>(index);
     return course_->waits() ? "waits" : "busy";
   }
@@ -118,15 +127,18 @@ class Scenario {
     proto::ToTask order;
     if (words[0] == "setup") return setup_;
     if (words[0] == "form") {
-      std::vector<int> workers(words.size() - 1);
-      for (size_t i = 0; i < workers.size(); ++i) workers[i] = static_cast<int>(number(i + 1));
-      return workers.empty() ? form_ : FormOrder(workers);
+      std::vector<int> workers;
+      for (size_t i = 2; i < words.size(); ++i) workers.push_back(static_cast<int>(number(i)));
+      return FormOrder(workers.empty() ? All(workers_) : workers, static_cast<uint32_t>(number(1)));
     }
+    if (words[0] == "halt") order.mutable_halt()->set_generation(static_cast<uint32_t>(number(1)));
     if (words[0] == "run") {
       order.mutable_run()->set_number(number(1));
       order.mutable_run()->set_begin(number(2));
       order.mutable_run()->set_end(number(3));
       order.mutable_run()->set_first_step(number(4));
+      order.mutable_run()->set_generation(words.size() > 5 ? static_cast<uint32_t>(number(5))
+                                                           : course_->generation());
     } else if (words[0] == "lease") {
       order.mutable_lease()->set_run(number(1));
       for (size_t i = 2; i < words.size(); ++i) {
@@ -180,11 +192,16 @@ class Scenario {
     if (message.has_lease_request()) return absl::StrCat("asks for ", message.lease_request().batches());
     if (message.has_run_done())
       return absl::StrCat("run done ", message.run_done().run(), " after ", message.run_done().steps());
+    if (message.has_halted()) {
+      const proto::Halted& halted = message.halted();
+      return absl::StrCat("halted ", halted.generation(), " after ",
+                          halted.has_applied() ? absl::StrCat(halted.applied()) : "nothing");
+    }
     return message.ShortDebugString();
   }
 
   proto::ToTask setup_;
-  proto::ToTask form_;  // A group of all workers.
+  int workers_ = 0;
   std::unique_ptr<WorkerCourse> course_;
 };
 
@@ -203,12 +220,13 @@ INSTANTIATE_TEST_SUITE_P(All, WorkerScriptTest, ::testing::ValuesIn(testing::Scr
 // workers.
 std::unique_ptr<WorkerCourse> Running(const std::string& strategy, int rank, int workers) {
   auto course = std::make_unique<WorkerCourse>(rank);
-  for (const proto::ToTask& first : {SetupOrder(strategy, workers, 128), FormOrder(All(workers))}) {
+  for (const proto::ToTask& first : {SetupOrder(strategy, workers, 128), FormOrder(All(workers), 1)}) {
     EXPECT_TRUE(course->OnOrder(first).ok());
     course->OnDone();
   }
   proto::ToTask order;
   order.mutable_run()->set_number(1);
+  order.mutable_run()->set_generation(1);
   order.mutable_run()->set_begin(100);
   order.mutable_run()->set_end(1000);
   EXPECT_TRUE(course->OnOrder(order).ok());

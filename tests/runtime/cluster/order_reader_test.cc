@@ -36,7 +36,7 @@ TEST_F(OrderReaderTest, BusyTaskLeavesLaterOrdersInTheSession) {
   TaskCourse course(proto::PS);
   OrderReader orders(session_, course);
   session_.Add().mutable_setup();
-  session_.Add().mutable_form();
+  session_.Add().mutable_form()->mutable_group()->set_generation(1);
   session_.Add().mutable_save();
   session_.Add().mutable_stop();
   ASSERT_TRUE(orders.Read().ok());
@@ -85,7 +85,7 @@ class TaskCourseTest : public ::testing::Test {
     TaskCourse course(role);
     proto::ToTask setup, form;
     setup.mutable_setup();
-    form.mutable_form();
+    form.mutable_form()->mutable_group()->set_generation(1);
     for (const proto::ToTask& first : {setup, form}) {
       EXPECT_TRUE(course.OnOrder(first).ok());
       course.OnDone();
@@ -99,6 +99,7 @@ TEST_F(TaskCourseTest, RefusalOfAnotherRolesOrderNamesTheOrder) {
   fence.mutable_fence();
   run.mutable_run();
   EXPECT_EQ(Refusal(proto::PS, fence), "");
+  run.mutable_run()->set_generation(1);
   EXPECT_EQ(Refusal(proto::WORKER, run), "");
   EXPECT_EQ(Refusal(proto::WORKER, fence),
             "the chief sent the order 'fence', which this worker cannot carry out");
