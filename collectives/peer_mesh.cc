@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "collectives/suspect.h"
+
 namespace tethys {
 namespace {
 
@@ -196,10 +198,12 @@ absl::StatusOr<Nanoseconds> PeerMesh::CheckPatience() {
 }
 
 absl::Status PeerMesh::SilenceError(int peer) const {
-  return absl::DeadlineExceededError(
-      absl::StrCat("rank ", options_.rank, " waited ", ToSeconds(options_.step_timeout), " s for ",
-                   options_.MemberText(peer), " ", Doing(),
-                   ": that process may be stopped, overloaded or cut off; its log shows what it did last"));
+  return Suspecting(
+      absl::DeadlineExceededError(absl::StrCat(
+          "rank ", options_.rank, " waited ", ToSeconds(options_.step_timeout), " s for ",
+          options_.MemberText(peer), " ", Doing(),
+          ": that process may be stopped, overloaded or cut off; its log shows what it did last")),
+      options_.MemberText(peer));
 }
 
 std::string PeerMesh::Doing() const {
@@ -219,9 +223,10 @@ absl::Status PeerMesh::Explain(int peer, const absl::Status& error) {
     const absl::Status told = other.receiver.Pump(other.socket).status();
     if (other.receiver.peer_failed() && !told.ok()) return told;
   }
-  return absl::UnavailableError(absl::StrCat("rank ", options_.rank, " lost ", options_.MemberText(peer), " ",
-                                             Doing(), ": ", error.message(),
-                                             "; its process ended or its host is gone"));
+  return Suspecting(absl::UnavailableError(absl::StrCat(
+                        "rank ", options_.rank, " lost ", options_.MemberText(peer), " ", Doing(), ": ",
+                        error.message(), "; its process ended or its host is gone")),
+                    options_.MemberText(peer));
 }
 
 absl::Status PeerMesh::ExplainSend(int peer, const absl::Status& error) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "collectives/frame_link.h"
+#include "collectives/suspect.h"
 
 namespace tethys {
 namespace {
@@ -236,8 +237,10 @@ absl::Status RankBoard::CheckPeer(const Counter& counter, int peer, uint32_t num
   const bool reached = Reached(counter.value.load(std::memory_order_acquire), number);
   if ((farewell == kNone && !died) || reached) return absl::OkStatus();
   if (farewell == kWritten) return LastWords(peer);
-  return absl::UnavailableError(absl::StrCat(options_.members[rank()], " lost ", options_.members[peer], " ",
-                                             Doing(), ": its process ended, or closed the shared memory"));
+  return Suspecting(
+      absl::UnavailableError(absl::StrCat(options_.members[rank()], " lost ", options_.members[peer], " ",
+                                          Doing(), ": its process ended, or closed the shared memory")),
+      options_.members[peer]);
 }
 
 absl::Status RankBoard::CheckNotices() {
@@ -270,10 +273,11 @@ absl::Status RankBoard::SilenceError(int peer) const {
   for (int rank = 0; rank < world_size() && notice_.frame.kind != FrameKind::kMessage; ++rank) {
     if (lead(rank) < lead(silent)) silent = rank;
   }
-  return absl::DeadlineExceededError(
-      absl::StrCat(options_.members[rank()], " waited ", ToSeconds(options_.step_timeout), " s for ",
-                   options_.members[silent], " ", Doing(),
-                   ": that process may be stopped or overloaded; its log shows what it did last"));
+  return Suspecting(absl::DeadlineExceededError(absl::StrCat(
+                        options_.members[rank()], " waited ", ToSeconds(options_.step_timeout), " s for ",
+                        options_.members[silent], " ", Doing(),
+                        ": that process may be stopped or overloaded; its log shows what it did last")),
+                    options_.members[silent]);
 }
 
 bool RankBoard::Died(int peer) {

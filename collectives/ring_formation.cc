@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_join.h"
 #include "collectives/frame_link.h"
+#include "collectives/suspect.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/socket.h"
 #include "runtime/cluster/handshake.h"
@@ -328,19 +329,22 @@ class RingFormation {
 
   absl::Status TimeoutError() const {
     std::vector<std::string> missing;
+    int last_missing = 0;
     for (int rank = 0; rank < world_; ++rank) {
       if (!Missing(rank)) continue;
+      last_missing = rank;
       const RingMember& member = options_.members[rank];
       missing.push_back(absl::StrCat(
           options_.MemberText(rank), member.name.empty() ? "" : absl::StrCat(" at ", member.address),
           last_error_[rank].ok() ? "" : absl::StrCat(" [", last_error_[rank].message(), "]")));
     }
-    return absl::DeadlineExceededError(absl::StrCat(
+    const absl::Status late = absl::DeadlineExceededError(absl::StrCat(
         "rank ", options_.rank, " waited ", ToSeconds(options_.connect_timeout), " s to connect with ",
         absl::StrJoin(missing, ", "),
         ": each of these ranks must be reachable at its address, so look for a firewall or a missing ",
         "route (tethys hosts check tests all links)",
         last_refusal_.ok() ? "" : absl::StrCat("; the last caller was refused: ", last_refusal_.message())));
+    return missing.size() == 1 ? Suspecting(late, options_.MemberText(last_missing)) : late;
   }
 
   const int listener_;

@@ -5,11 +5,16 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "absl/strings/cord.h"
+
 namespace tethys {
 
 absl::Status Annotate(const absl::Status& status, absl::string_view context) {
   if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat(context, ": ", status.message()));
+  absl::Status annotated(status.code(), absl::StrCat(context, ": ", status.message()));
+  status.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { annotated.SetPayload(url, payload); });
+  return annotated;
 }
 
 std::string StatusText(const absl::Status& status) {

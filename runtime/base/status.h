@@ -14,7 +14,7 @@
 
 namespace tethys {
 
-// Returns a status of the same code, whose message begins with `context` and ": ". OK stays OK.
+// Returns a status of the same code and payloads, whose message begins with `context` and ": ". OK stays OK.
 absl::Status Annotate(const absl::Status& status, absl::string_view context);
 
 // "INVALID_ARGUMENT: message", or "OK".

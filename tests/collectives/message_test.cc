@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/suspect.h"
 #include "gmock/gmock.h"
 #include "tests/collectives/lockstep_time.h"
 #include "tests/collectives/ring_fixture.h"
@@ -198,6 +199,7 @@ TEST_P(Messages, KilledProcessIsNamedToTheReceiver) {
   const absl::Status lost = Hear(*ranks, 1, 1, 1000);
   EXPECT_EQ(lost.code(), absl::StatusCode::kUnavailable) << StatusText(lost);
   EXPECT_THAT(std::string(lost.message()), HasSubstr("lost rank 1 (worker 1 on host1)"));
+  EXPECT_EQ(SuspectOf(Annotate(lost, "step 1")), "rank 1 (worker 1 on host1)");
   waitpid(child, nullptr, 0);
 }
 
