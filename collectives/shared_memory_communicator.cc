@@ -431,9 +431,12 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateSharedMemoryCommunicator(Com
   }
   TETHYS_ASSIGN_OR_RETURN(const int failed, FirstFailed(all, memory.status()));
   if (failed >= 0) {
-    if (!memory.ok())
+    if (!memory.ok()) {
       TETHYS_LOG(Warning, "this worker cannot share memory with the other workers on its host: ",
                  memory.status().message());
+    }
+    // If the leader ended before a rank had opened its memory, this rank is lost, and Barrier says so.
+    TETHYS_RETURN_IF_ERROR(all.Barrier());
     return absl::FailedPreconditionError(absl::StrCat(options.member_names[failed],
                                                       " cannot share memory with the other workers on its "
                                                       "host; the log of the failed worker gives the reason"));

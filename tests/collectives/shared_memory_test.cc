@@ -8,8 +8,13 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <functional>
+#include <latch>
+#include <utility>
 
+#include "collectives/suspect.h"
 #include "gmock/gmock.h"
+#include "tests/collectives/forwarding_communicator.h"
 #include "tests/collectives/ring_fixture.h"
 
 namespace tethys {
@@ -140,6 +145,45 @@ TEST(ArenasAndOtherMemory, MixedInOneCollectiveAreRefused) {
   }
 }
 
+// Calls `after` once its first all-gather is complete.
+class AfterFirstAllGather final : public ForwardingCommunicator {
+ public:
+  AfterFirstAllGather(Communicator& inner, std::function<void()> after)
+      : ForwardingCommunicator(inner), after_(std::move(after)) {}
+  absl::Status AllGather(absl::Span<char> data, absl::Span<const Range> parts) override {
+    TETHYS_RETURN_IF_ERROR(ForwardingCommunicator::AllGather(data, parts));
+    if (after_) std::exchange(after_, nullptr)();
+    return absl::OkStatus();
+  }
+
+ private:
+  std::function<void()> after_;
+};
+
+// Rank 0 leaves after it has told the address of its memory, and perhaps that it has no error.
+TEST(SharedMemoryCommunicator, LeaderThatLeavesBeforeItsMemoryIsOpenedIsLost) {
+  for (int round = 0; round < 20; ++round) {
+    TestRing ring(2);
+    std::vector<std::unique_ptr<Communicator>> all(2);
+    std::latch ready(2), left(1);
+    OnRanks(2, [&](int rank) {
+      all[rank] = *ring.Create(rank);
+      ready.arrive_and_wait();
+      AfterFirstAllGather late(*all[rank], [&] {
+        if (rank == 0) return;
+        all[0]->Interrupt(absl::AbortedError("halted"));
+        left.wait();
+      });
+      const absl::Status made =
+          CreateSharedMemoryCommunicator(late, {0, 0},
+                                         {.member_names = {"worker 0", "worker 1"}, .clock = &TestClock()})
+              .status();
+      EXPECT_EQ(made.code(), rank == 0 ? absl::StatusCode::kAborted : absl::StatusCode::kUnavailable) << made;
+      if (rank == 0) left.count_down();
+    });
+  }
+}
+
 // The lost rank is a child process, because the kernel reports the death of a process and not of a thread.
 TEST(SharedMemory, DeathOfAProcessIsReportedBeforeTheDeadline) {
   TestRing ring(2, Medium::kSharedMemory);
@@ -154,6 +198,7 @@ TEST(SharedMemory, DeathOfAProcessIsReportedBeforeTheDeadline) {
   const absl::Status lost = ranks->Barrier();
   EXPECT_EQ(lost.code(), absl::StatusCode::kUnavailable) << StatusText(lost);
   EXPECT_THAT(std::string(lost.message()), HasSubstr("lost rank 1 (worker 1 on host1)"));
+  EXPECT_EQ(SuspectOf(lost), "rank 1 (worker 1 on host1)");
   waitpid(child, nullptr, 0);
 }
 
