@@ -1,6 +1,5 @@
 // The parameter update of a replica that holds all parameters, as in local and mirrored training. It is
-// computed from the gradient sums over the global batch. Owns the optimizer's slots (state per parameter,
-// such as velocity). Used by the training thread only.
+// computed from the gradient sums over the global batch. Used by the training thread only.
 #ifndef TETHYS_RUNTIME_REPLICA_UPDATE_H_
 #define TETHYS_RUNTIME_REPLICA_UPDATE_H_
 
@@ -18,18 +17,39 @@ namespace tethys {
 // The trainable variables.
 std::vector<NamedRange> TrainableRanges(const VariableSet& variables);
 
+// The optimizer's slots: state per parameter, such as velocity. They may outlive an update, so that the
+// update of the next group of workers goes on with them.
+class OptimizerSlots {
+ public:
+  // Allocates the slots of `optimizer` for an arena of `elements` elements, with their initial values. Keeps
+  // existing slots of this size.
+  absl::Status Allocate(Optimizer& optimizer, int64_t elements);
+
+  // The slots, in the optimizer's order; empty before Allocate. Like the arenas, they are device memory.
+  const std::vector<float*>& pointers() const { return pointers_; }
+  std::vector<absl::Span<float>> spans() const;
+
+ private:
+  int64_t elements_ = 0;
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+  std::vector<float*> pointers_;
+};
+
 class ReplicaUpdate {
  public:
   // Creates an update of `ranges`: all trainable variables, or the parts of them that this worker updates.
-  // `device`, `stream` and `clock` must outlive the ReplicaUpdate. InvalidArgument: as CreateOptimizer.
+  // `device`, `stream` and `clock` must outlive the ReplicaUpdate. `slots` may have been used by an earlier
+  // update with the same `config`; null: the update has slots of its own. InvalidArgument: as
+  // CreateOptimizer.
   static absl::StatusOr<ReplicaUpdate> Create(const proto::Optimizer& config,
                                               const std::vector<NamedRange>& ranges,
                                               LearningRateSchedule schedule, Device& device, Stream& stream,
-                                              const Clock& clock);
+                                              const Clock& clock,
+                                              std::shared_ptr<OptimizerSlots> slots = nullptr);
   // Uses an optimizer that was created for the ranges to be updated. `stream` and `clock` must outlive the
   // ReplicaUpdate.
   ReplicaUpdate(std::unique_ptr<Optimizer> optimizer, LearningRateSchedule schedule, Stream& stream,
-                const Clock& clock);
+                const Clock& clock, std::shared_ptr<OptimizerSlots> slots = nullptr);
 
   // Sets the arenas of later updates. Keeps the slots if the arena size is unchanged.
   absl::Status Prepare(const StepArenas& arenas);
@@ -46,8 +66,8 @@ class ReplicaUpdate {
   // update changed nothing.
   absl::Status Check(const StepInfo& step) const;
 
-  // The optimizer's slots. Like the arenas, they are device memory.
-  std::vector<absl::Span<float>> slots();
+  // The optimizer's slots.
+  std::vector<absl::Span<float>> slots() { return slots_->spans(); }
 
  private:
   Update MakeUpdate(const StepInfo& step) const;
@@ -58,8 +78,7 @@ class ReplicaUpdate {
   const Clock& clock_;
 
   StepArenas arenas_;
-  std::vector<std::unique_ptr<Buffer>> slots_;
-  std::vector<float*> slot_pointers_;
+  std::shared_ptr<OptimizerSlots> slots_;
 };
 
 }  // namespace tethys

@@ -1,7 +1,9 @@
 #include "runtime/replica_update.h"
 
+#include <memory>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "gtest/gtest.h"
 #include "runtime/base/clock.h"
 
@@ -55,6 +57,34 @@ TEST_F(ReplicaUpdateTest, ChangesTrainableVariablesOnly) {
       EXPECT_EQ(parameters[i] != 0, variable.trainable && i % 7 != 3) << variable.name << " " << i;
     }
   }
+}
+
+// The parameters of a worker whose group changes after two of its four steps.
+TEST_F(ReplicaUpdateTest, NextUpdateGoesOnWithTheSlotsOfTheEarlierOne) {
+  const auto size = static_cast<size_t>(variables_.arena_size());
+  std::vector<std::vector<float>> results;
+  for (const bool changes : {false, true}) {
+    std::vector<float> parameters(size), sums(size, 1);
+    const auto slots = std::make_shared<OptimizerSlots>();
+    EXPECT_TRUE(slots->spans().empty());
+    absl::optional<ReplicaUpdate> update;
+    for (int64_t step = 0; step < 4; ++step) {
+      if (step == 0 || (changes && step == 2)) {
+        update.reset();
+        update.emplace(ReplicaUpdate::Create(Momentum(), TrainableRanges(variables_),
+                                             LearningRateSchedule(Momentum(), {}), *device_, *stream_, clock_,
+                                             slots)
+                           .value());
+        EXPECT_TRUE(update->Prepare({parameters.data(), sums.data(), variables_.arena_size()}).ok());
+      }
+      update->SetRates({.step = step, .global_sample_count = 5});
+      EXPECT_TRUE(update->Enqueue(0).ok());
+    }
+    EXPECT_EQ(update->slots().size(), 1);
+    EXPECT_EQ(update->slots()[0].data(), slots->spans()[0].data());
+    results.push_back(parameters);
+  }
+  EXPECT_EQ(results[0], results[1]);
 }
 
 TEST_F(ReplicaUpdateTest, UpdatesOfPartsEqualTheUpdateOfTheWhole) {
