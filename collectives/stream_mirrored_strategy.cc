@@ -78,7 +78,8 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
     gradient_sums_ = arenas.gradient_sums;
     ready_ranges_ = static_cast<int64_t>(ready_order.size());
     TETHYS_RETURN_IF_ERROR(update_.Prepare(arenas));
-    return StrategyTraits{.stream_only = true, .updates_here = true, .refused = update_.refused()};
+    return StrategyTraits{
+        .stream_only = true, .stream_exchanges = true, .updates_here = true, .refused = update_.refused()};
   }
 
   absl::Status BeginStep(const StepInfo& step) override {

@@ -67,6 +67,8 @@ struct StrategyTraits {
   // So a graph can hold a whole step, and the next step may be enqueued before AwaitEnd. False: the host
   // drives the exchange, and each step ends before the next begins.
   bool stream_only = false;
+  // True: work on the stream may wait for other workers. False: the stream completes its work by itself.
+  bool stream_exchanges = false;
   // True: every BeginStep may change the parameters. False: only the first BeginStep may.
   bool parameters_change_before_step = false;
   // True: the strategy updates the parameters on this worker's device. False: servers or the caller update

@@ -43,7 +43,11 @@ absl::StatusOr<proto::EvaluationDone> SumBatches(Device& device, Plan& plan,
     sums.correct_top5 += loss.correct_top5;
     return use(batch);
   };
-  TETHYS_RETURN_IF_ERROR(ForEachBatch(device, plan, std::move(dataset), slice, add_loss));
+  if (const absl::Status ended = ForEachBatch(device, plan, std::move(dataset), slice, add_loss);
+      !ended.ok()) {
+    plan.TakeConfusion().IgnoreError();  // The next evaluation begins with an empty matrix.
+    return ended;
+  }
   TETHYS_ASSIGN_OR_RETURN(const std::vector<int64_t> confusion, plan.TakeConfusion());
   proto::EvaluationDone done;
   done.set_samples(slice.count());
@@ -75,8 +79,9 @@ class OutputReader {
 }  // namespace
 
 absl::StatusOr<proto::EvaluationDone> Evaluate(Device& device, Plan& plan,
-                                               std::shared_ptr<const Dataset> dataset, Slice slice) {
-  return SumBatches(device, plan, std::move(dataset), slice, [](Slice) { return absl::OkStatus(); });
+                                               std::shared_ptr<const Dataset> dataset, Slice slice,
+                                               absl::FunctionRef<absl::Status()> go_on) {
+  return SumBatches(device, plan, std::move(dataset), slice, [&](Slice) { return go_on(); });
 }
 
 absl::StatusOr<proto::EvaluationDone> EvaluateOutputs(Device& device, Plan& plan,

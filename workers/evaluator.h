@@ -18,9 +18,10 @@ using UseOutputs = absl::FunctionRef<absl::Status(int64_t first, absl::Span<cons
 
 // Evaluates samples [slice.begin, slice.end) in natural order, in batches of plan.rows(). `plan` must have
 // been compiled for `device`. Returns sums over samples, so that the results of several slices can be added.
-// The result has no id yet.
-absl::StatusOr<proto::EvaluationDone> Evaluate(Device& device, Plan& plan,
-                                               std::shared_ptr<const Dataset> dataset, Slice slice);
+// The result has no id yet. `go_on` is called after each batch; its error ends the evaluation.
+absl::StatusOr<proto::EvaluationDone> Evaluate(
+    Device& device, Plan& plan, std::shared_ptr<const Dataset> dataset, Slice slice,
+    absl::FunctionRef<absl::Status()> go_on = [] { return absl::OkStatus(); });
 // Does the work of Evaluate and Predict in one pass.
 absl::StatusOr<proto::EvaluationDone> EvaluateOutputs(Device& device, Plan& plan,
                                                       std::shared_ptr<const Dataset> dataset, Slice slice,

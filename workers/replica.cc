@@ -8,7 +8,11 @@
 namespace tethys {
 
 Replica::Replica(Model model, std::unique_ptr<Device> device, const Clock& clock, Options options)
-    : model_(std::move(model)), options_(std::move(options)), clock_(clock), device_(std::move(device)) {}
+    : model_(std::move(model)),
+      options_(std::move(options)),
+      least_micro_batches_(options_.micro_batches),
+      clock_(clock),
+      device_(std::move(device)) {}
 
 Replica::~Replica() { Detach(); }
 
@@ -26,14 +30,7 @@ absl::Status Replica::Allocate() {
   TETHYS_ASSIGN_OR_RETURN(statistics_, AllocateFloats(statistics_size()));
   TETHYS_ASSIGN_OR_RETURN(evaluated_statistics_, AllocateFloats(statistics_size()));
   TETHYS_RETURN_IF_ERROR(AllocateActivations());
-  if (options_.evaluation_rows > 0) {
-    TETHYS_ASSIGN_OR_RETURN(evaluation_plan_,
-                            Plan::Compile(model_, *device_, *stream_,
-                                          {.rows = options_.evaluation_rows, .scaling = options_.scaling},
-                                          {.parameters = parameters_->floats(),
-                                           .statistics = evaluated_statistics_->floats(),
-                                           .activations = activations_.get()}));
-  }
+  if (options_.evaluation_rows > 0) TETHYS_RETURN_IF_ERROR(CompileEvaluation());
   if (options_.train == nullptr) return absl::OkStatus();
   recorder_ =
       std::make_unique<StepRecorder>(clock_, options_.index, static_cast<int>(model_.ready_order().size()),
@@ -42,13 +39,23 @@ absl::Status Replica::Allocate() {
   return absl::OkStatus();
 }
 
+absl::Status Replica::CompileEvaluation() {
+  TETHYS_ASSIGN_OR_RETURN(evaluation_plan_,
+                          Plan::Compile(model_, *device_, *stream_,
+                                        {.rows = options_.evaluation_rows, .scaling = options_.scaling},
+                                        {.parameters = parameters_->floats(),
+                                         .statistics = evaluated_statistics_->floats(),
+                                         .activations = activations_.get()}));
+  return absl::OkStatus();
+}
+
 // A step and an evaluation never run at the same time, so their plans share memory.
 absl::Status Replica::AllocateActivations() {
   int64_t training = 0, evaluation = 0;
+  most_rows_ = MicroBatchRows(options_.rows, options_.micro_batches);
   if (options_.rows > 0) {
     TETHYS_ASSIGN_OR_RETURN(training,
-                            ActivationElements(model_, MicroBatchRows(options_.rows, options_.micro_batches),
-                                               /*trains=*/true, options_.recomputes));
+                            ActivationElements(model_, most_rows_, /*trains=*/true, options_.recomputes));
   }
   if (options_.evaluation_rows > 0) {
     TETHYS_ASSIGN_OR_RETURN(evaluation,
@@ -78,15 +85,32 @@ absl::Status Replica::SetRows(int64_t rows) {
   return AllocateActivations();
 }
 
-absl::Status Replica::Attach(std::unique_ptr<Strategy> strategy) {
+absl::Status Replica::FitRows(int64_t rows) {
+  TETHYS_CHECK(strategy_ == nullptr && rows > 0, "the number of rows changes beside a strategy");
+  options_.rows = rows;
+  options_.micro_batches = std::min(rows, least_micro_batches_);
+  if (MicroBatchRows(rows, options_.micro_batches) <= most_rows_) return absl::OkStatus();
+  const int64_t fitted = most_rows_;
+  // The plan that evaluates uses the same memory. It is compiled again when it is needed, so that training
+  // does not wait for it.
+  evaluation_plan_.reset();
+  activations_.reset();
+  const absl::Status grown = AllocateActivations();
+  if (!absl::IsResourceExhausted(grown)) return grown;
+  options_.micro_batches = (rows + fitted - 1) / fitted;
+  return AllocateActivations();
+}
+
+absl::Status Replica::Attach(std::unique_ptr<Strategy> strategy, bool warm_up) {
   TETHYS_CHECK(strategy_ == nullptr, "a strategy is attached already");
   strategy_ = std::move(strategy);
-  const absl::Status prepared = Prepare();
+  traits_ = {};
+  const absl::Status prepared = Prepare(warm_up);
   if (!prepared.ok()) Detach();
   return prepared;
 }
 
-absl::Status Replica::Prepare() {
+absl::Status Replica::Prepare(bool warm_up) {
   TETHYS_ASSIGN_OR_RETURN(float* const gradient_sums, GradientSums());
   TETHYS_ASSIGN_OR_RETURN(plan_, Plan::Compile(model_, *device_, *stream_,
                                                {.rows = options_.rows,
@@ -105,10 +129,10 @@ absl::Status Replica::Prepare() {
     TETHYS_ASSIGN_OR_RETURN(feed_, BatchFeed::Create(*device_, *plan_, options_.train, options_.feed));
     arenas.update_events = phases_->update_events();
   }
-  TETHYS_ASSIGN_OR_RETURN(const StrategyTraits traits, strategy_->Prepare(arenas, model_.ready_order()));
+  TETHYS_ASSIGN_OR_RETURN(traits_, strategy_->Prepare(arenas, model_.ready_order()));
   if (options_.train == nullptr) return absl::OkStatus();
-  TETHYS_RETURN_IF_ERROR(WarmUp());
-  return CreatePipeline(traits);
+  if (warm_up) TETHYS_RETURN_IF_ERROR(WarmUp());
+  return CreatePipeline();
 }
 
 // An empty batch changes no result: the first step replaces its gradients, and moving statistics change only
@@ -142,28 +166,34 @@ StreamReducer* Replica::LayerSums() {
   return layer_sums_.get();
 }
 
-absl::Status Replica::CreatePipeline(const StrategyTraits& traits) {
-  phases_->set_updates_here(traits.updates_here);
+absl::Status Replica::CreatePipeline() {
+  phases_->set_updates_here(traits_.updates_here);
   TETHYS_ASSIGN_OR_RETURN(
       pipeline_, StepPipeline::Create({*plan_, *strategy_, *recorder_, *feed_, *phases_},
                                       {.device = *device_,
                                        .stream = *stream_,
-                                       .stream_only = traits.stream_only,
-                                       .refused = traits.refused,
+                                       .stream_only = traits_.stream_only,
+                                       .refused = traits_.refused,
                                        .ready_ranges = static_cast<int64_t>(model_.ready_order().size()),
                                        .graphs = options_.graphs}));
   return absl::OkStatus();
 }
 
 void Replica::Detach() {
+  if (strategy_ == nullptr) return;
+  if (!traits_.stream_exchanges) stream_->Synchronize().IgnoreError();
   pipeline_.reset();
   layer_sums_.reset();
   strategy_.reset();
+  if (recorder_ != nullptr) recorder_->AbandonSteps();
   feed_.reset();
   plan_.reset();
 }
 
 absl::Status Replica::PrepareEvaluation(absl::Span<const float> statistics) {
+  if (evaluation_plan_ == nullptr && options_.evaluation_rows > 0) {
+    TETHYS_RETURN_IF_ERROR(CompileEvaluation());
+  }
   if (strategy_ != nullptr) TETHYS_RETURN_IF_ERROR(strategy_->Refresh());
   if (!statistics.empty() || statistics_size() == 0) {
     return CopyStatistics(statistics, *evaluated_statistics_);
@@ -175,7 +205,9 @@ absl::Status Replica::PrepareEvaluation(absl::Span<const float> statistics) {
 absl::StatusOr<proto::EvaluationDone> Replica::Evaluate(std::shared_ptr<const Dataset> dataset, Slice slice,
                                                         absl::Span<const float> statistics) {
   TETHYS_RETURN_IF_ERROR(PrepareEvaluation(statistics));
-  return tethys::Evaluate(*device_, *evaluation_plan_, std::move(dataset), slice);
+  return tethys::Evaluate(*device_, *evaluation_plan_, std::move(dataset), slice, [this] {
+    return options_.may_evaluate == nullptr ? absl::OkStatus() : options_.may_evaluate();
+  });
 }
 
 absl::Status Replica::Predict(std::shared_ptr<const Dataset> dataset, Slice slice, UseOutputs use,
@@ -217,6 +249,14 @@ absl::Status Replica::CopyStatistics(absl::Span<const float> values, Buffer& to)
 
 absl::Status Replica::SetStatistics(absl::Span<const float> values) {
   return CopyStatistics(values, *statistics_);
+}
+
+absl::StatusOr<std::vector<float>> Replica::StatisticsOfComputedStep() {
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<float> before, ReadStatistics());
+  TETHYS_RETURN_IF_ERROR(pipeline_->EnqueueStatisticsOfComputed());
+  TETHYS_ASSIGN_OR_RETURN(std::vector<float> after, ReadStatistics());
+  TETHYS_RETURN_IF_ERROR(SetStatistics(before));
+  return after;
 }
 
 absl::StatusOr<std::vector<float>> Replica::ReadStatistics() {

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/types/optional.h"
 #include "runtime/base/clock.h"
 #include "runtime/data/dataset.h"
 #include "runtime/device/device.h"
@@ -39,8 +40,10 @@ namespace tethys {
 // Invariants:
 // 1. Parameters and activations live as long as the replica. The training plan, feed and pipeline live from
 //    Attach to Detach, because the gradients may lie in memory of the strategy.
-// 2. Detach destroys the pipeline before the strategy, whose communicator the pipeline's graphs use. It
-//    destroys the strategy before the plan, because the strategy's work may still use the plan's memory.
+// 2. Detach first waits for the stream, where a step that failed may still run, unless that step could wait
+//    for other workers. It destroys the pipeline before the strategy, whose communicator the pipeline's
+//    graphs use. It destroys the strategy before the plan, because the strategy's work may still use the
+//    plan's memory.
 class Replica {
  public:
   struct Options {
@@ -58,6 +61,8 @@ class Replica {
     BatchFeed::Options feed = {};
     bool graphs = true;  // True: capture steps as graphs if the device can. Must be equal on all ranks.
     std::function<void()> records_wait = nullptr;  // Passed to StepRecorder as half_full.
+    // Called after each batch of an evaluation; its error ends the evaluation. Null: not called.
+    std::function<absl::Status()> may_evaluate = nullptr;
   };
 
   // Allocates the parameters, set to zero, and the activations of both plans, and compiles the plan that
@@ -76,11 +81,17 @@ class Replica {
   // number of rows has to be set before Attach.
   absl::Status SetRows(int64_t rows);
 
+  // Like SetRows, for a replica that evaluates. If the device lacks the memory, batches are computed in more
+  // micro-batches. Keeps memory that is large enough.
+  absl::Status FitRows(int64_t rows);
+
   // Compiles the training plan and prepares the strategy. Requires that no strategy is attached. Blocks like
-  // Strategy::Prepare. After an error no strategy is attached.
-  absl::Status Attach(std::unique_ptr<Strategy> strategy);
-  // Destroys the strategy with its slots. The parameters stay. Announced batches that were not trained on are
-  // dropped. No-op without a strategy.
+  // Strategy::Prepare. After an error no strategy is attached. `warm_up`: computes the gradients of an empty
+  // batch, so that the first step takes no longer than later steps.
+  absl::Status Attach(std::unique_ptr<Strategy> strategy, bool warm_up = true);
+  // Destroys the strategy with its slots, unless the slots outlive it (OptimizerSlots), and forgets a step
+  // that has failed. The parameters stay. Announced batches that were not trained on are dropped. No-op
+  // without a strategy.
   void Detach();
 
   // loader(), Step, Finish and plan() require an attached strategy.
@@ -89,6 +100,17 @@ class Replica {
   // Finish.
   absl::Status Step(const StepInfo& step) { return pipeline_->Run(step); }
   absl::Status Finish() { return pipeline_->Finish(); }
+
+  // The last step that was made since Attach, and the step that failed in its exchange, as in StepPipeline.
+  absl::optional<int64_t> made_step() const {
+    return pipeline_ == nullptr ? absl::nullopt : pipeline_->made();
+  }
+  absl::optional<int64_t> computed_step() const {
+    return pipeline_ == nullptr ? absl::nullopt : pipeline_->computed();
+  }
+  // The moving statistics after computed_step(), which must exist. The replica itself keeps the statistics
+  // from before that step. Called at most once for a step.
+  absl::StatusOr<std::vector<float>> StatisticsOfComputedStep();
 
   // Returns sums over samples [slice.begin, slice.end) of `dataset`. First calls Refresh if a strategy is
   // attached. Requires that no step is in flight. `statistics` is an arena of moving statistics in host
@@ -138,22 +160,25 @@ class Replica {
  private:
   Replica(Model model, std::unique_ptr<Device> device, const Clock& clock, Options options);
   absl::Status Allocate();
-  absl::Status Prepare();
+  absl::Status Prepare(bool warm_up);
   // Computes the gradients of an empty batch, so that libraries load and generate their code, and memory is
   // touched, before the first step. No other worker takes part.
   absl::Status WarmUp();
-  absl::Status CreatePipeline(const StrategyTraits& traits);
+  absl::Status CreatePipeline();
   absl::StatusOr<float*> GradientSums();
   // The strategy's sums over workers; null if the strategy has none.
   StreamReducer* LayerSums();
   absl::StatusOr<std::unique_ptr<Buffer>> AllocateFloats(int64_t elements);
+  absl::Status CompileEvaluation();
   // Brings parameters and statistics up to date for an evaluation.
   absl::Status PrepareEvaluation(absl::Span<const float> statistics);
   absl::Status CopyStatistics(absl::Span<const float> values, Buffer& to);
   absl::Status AllocateActivations();
 
   const Model model_;
-  Options options_;  // Constant, except `rows`.
+  Options options_;                    // Constant, except `rows` and `micro_batches`.
+  const int64_t least_micro_batches_;  // Options::micro_batches at construction.
+  int64_t most_rows_ = 0;              // The rows of a micro-batch for which activations_ is allocated.
   const Clock& clock_;
   const std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
@@ -161,8 +186,8 @@ class Replica {
   // The moving statistics that training changes, and the moving statistics of the evaluation.
   std::unique_ptr<Buffer> statistics_;
   std::unique_ptr<Buffer> evaluated_statistics_;
-  std::unique_ptr<Buffer> activations_;  // Activations of both plans.
-  std::unique_ptr<Plan> evaluation_plan_;
+  std::unique_ptr<Buffer> activations_;    // Activations of both plans.
+  std::unique_ptr<Plan> evaluation_plan_;  // Null until an evaluation if activations_ is new.
   std::unique_ptr<StepRecorder> recorder_;
   std::unique_ptr<StepPhases> phases_;
   // Null as long as every attached strategy has itself allocated memory for gradients.
@@ -172,6 +197,7 @@ class Replica {
   std::unique_ptr<Plan> plan_;
   std::unique_ptr<BatchFeed> feed_;
   std::unique_ptr<Strategy> strategy_;
+  StrategyTraits traits_;
   std::unique_ptr<MeasuredSums> layer_sums_;  // Null without sums or records.
   std::unique_ptr<StepPipeline> pipeline_;
 };

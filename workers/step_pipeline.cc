@@ -60,6 +60,7 @@ absl::Status StepPipeline::Run(StepInfo step) {
 }
 
 absl::Status StepPipeline::Enqueue(const StepInfo& step) {
+  computed_.reset();
   TETHYS_RETURN_IF_ERROR(TakeBatch(step));
   TETHYS_RETURN_IF_ERROR(BeginStep(step));
   if (options_.stream_only) {
@@ -72,6 +73,7 @@ absl::Status StepPipeline::Enqueue(const StepInfo& step) {
   }
   TETHYS_RETURN_IF_ERROR(Launch(step.parity, [&] { return ComputeGradients(step.parity); }));
   TETHYS_RETURN_IF_ERROR(AnnounceRecorded());
+  computed_ = step.step;
   TETHYS_RETURN_IF_ERROR(parts_.feed.FeedAhead());
   parts_.recorder.BeginExchange();
   const absl::Status ended = EnqueueEnd(step);
@@ -148,7 +150,14 @@ absl::Status StepPipeline::EnqueueEnd(const StepInfo& step) {
   if (step.workers > 0 || step.sample_count > 0) {
     TETHYS_RETURN_IF_ERROR(parts_.plan.EnqueueStatistics(options_.refused));
   }
+  computed_.reset();
   return parts_.plan.EnqueueLoss(Losses(step.parity));
+}
+
+absl::Status StepPipeline::EnqueueStatisticsOfComputed() {
+  TETHYS_CHECK(computed_.has_value());
+  computed_.reset();
+  return parts_.plan.EnqueueStatistics(options_.refused);
 }
 
 LossResult StepPipeline::Loss(int parity) {
@@ -172,6 +181,7 @@ absl::Status StepPipeline::Finish() {
 absl::Status StepPipeline::Record(const StepInfo& step, const absl::StatusOr<StepOutcome>& outcome) {
   TETHYS_RETURN_IF_ERROR(CheckLoss(step.parity));
   if (!outcome.ok()) return outcome.status();
+  made_ = step.step;
   TETHYS_ASSIGN_OR_RETURN(const std::optional<DeviceTimes> on_device, parts_.phases.OnDevice(step));
   const LossResult loss = Loss(step.parity);
   parts_.recorder.EndStep({.loss_sum = loss.loss_sum,

@@ -66,6 +66,15 @@ class StepPipeline {
   // Blocks until every step has ended and is recorded. Has the errors of Run.
   absl::Status Finish();
 
+  // The number of the last step that was made; nullopt: no step was.
+  absl::optional<int64_t> made() const { return made_; }
+
+  // The number of the step whose exchange failed after its gradients were computed; nullopt: there is none.
+  // Other workers may have made this step. Known only if the host drives the exchange.
+  absl::optional<int64_t> computed() const { return computed_; }
+  // Changes the moving statistics by the batch of the step computed(), which must exist.
+  absl::Status EnqueueStatisticsOfComputed();
+
  private:
   StepPipeline(const Parts& parts, const Options& options)
       : parts_(parts),
@@ -106,6 +115,7 @@ class StepPipeline {
   std::array<std::unique_ptr<Event>, 2> done_;    // Indexed by parity; recorded after all work of a step.
   std::array<std::unique_ptr<Graph>, 2> graphs_;  // Indexed by parity; null until captured.
   absl::optional<StepInfo> in_flight_;            // The enqueued step that is not awaited yet.
+  absl::optional<int64_t> made_, computed_;       // See made() and computed().
   bool warm_ = false;                             // True once a step has run without a graph.
 };
 

@@ -81,6 +81,12 @@ void StepRecorder::EndStep(const StepResult& result) {
   if (half_full_ && waiting == (capacity_ + 1) / 2) half_full_();
 }
 
+void StepRecorder::AbandonSteps() {
+  begun_ = finished_.load(std::memory_order_relaxed);
+  current_ = nullptr;
+  computing_.store(false, std::memory_order_relaxed);
+}
+
 int64_t StepRecorder::Drain(proto::StepRecords& out, int64_t limit) {
   const int64_t begin = drained_.load(std::memory_order_relaxed);
   const int64_t end = std::min(finished_.load(std::memory_order_acquire), begin + limit);

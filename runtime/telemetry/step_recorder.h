@@ -11,9 +11,9 @@
 //   outcome = strategy.AwaitEnd(step, done);
 //   recorder.EndStep({.loss_sum = 81.2, .correct = 97, ...});
 //
-// The training thread calls BeginStep, Mark, BucketReady and EndStep; one other thread calls Drain. No heap
-// allocation and no lock on the training thread, unless the ring is full. Steps may overlap: the next step
-// may begin before EndStep, which ends the oldest step.
+// The training thread calls BeginStep, Mark, BucketReady, EndStep and AbandonSteps; one other thread Drain.
+// No heap allocation and no lock on the training thread, unless the ring is full. Steps may overlap: the next
+// step may begin before EndStep, which ends the oldest step.
 #ifndef TETHYS_RUNTIME_TELEMETRY_STEP_RECORDER_H_
 #define TETHYS_RUNTIME_TELEMETRY_STEP_RECORDER_H_
 
@@ -96,6 +96,9 @@ class StepRecorder {
   // Ends the oldest step that was begun and not ended. If the step began before the end of the previous step,
   // its time counts from that end, so that totals add up to the time that passed.
   void EndStep(const StepResult& result);
+
+  // Forgets the steps that were begun and not ended. They will be begun again, or never.
+  void AbandonSteps();
 
   // Appends at most `limit` finished steps to `out` and returns how many.
   int64_t Drain(proto::StepRecords& out, int64_t limit = 1024);

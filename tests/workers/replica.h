@@ -60,10 +60,10 @@ class TestReplica {
   // `model` takes 6 x 6 images and has 10 classes, like RandomSamples. Without data, only TrainByHand works,
   // and the replica computes nothing before the first step.
   TestReplica(std::unique_ptr<Device> device, int rank, int world, Replica::Options options = {},
-              Model model = MakeMlp({6, 6}, {24, 12, 10}), bool has_data = true)
+              Model model = MakeMlp({6, 6}, {24, 12, 10}), bool has_data = true, int64_t rows = kRows)
       : rank_(rank), world_(world) {
     options.index = rank;
-    options.rows = options.evaluation_rows = kRows;
+    options.rows = options.evaluation_rows = rows;
     options.scaling = {.mean = {0.3f}, .deviation = {0.35f}};
     if (has_data) options.train = RandomSamples(kSamples, rank);
     replica_ = Replica::Create(std::move(model), std::move(device), TestClock(), options).value();

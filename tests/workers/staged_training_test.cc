@@ -133,9 +133,6 @@ TEST(Interrupt, LocalStepIsMadeExactlyIfItsEndWasEnqueued) {
     SCOPED_TRACE(static_cast<int>(at));
     TestReplica cpu(CreateCpuDevice(1).value(), 0, 1);
     ExpectInterrupted(cpu, cpu.MakeLocal(), at);
-  }
-  for (const At at : {At::kBeginStep, At::kAwaitEnd}) {
-    SCOPED_TRACE(static_cast<int>(at));
     TestReplica late(testing::CreateLateDevice(), 0, 1);
     ExpectInterrupted(late, late.MakeLocal(), at);
   }

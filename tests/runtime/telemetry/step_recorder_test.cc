@@ -156,6 +156,19 @@ TEST_F(StepRecorderTest, UnfinishedStepIsNotDrained) {
   EXPECT_THAT(DrainSteps(recorder), IsEmpty());
 }
 
+TEST_F(StepRecorderTest, AbandonedStepLeavesNoRecordAndItsPlace) {
+  StepRecorder recorder(clock_, 0, 0, /*capacity=*/2);
+  ASSERT_TRUE(Step(recorder, 4).ok());
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(recorder.BeginStep({.step = 5}).ok()) << "the ring has room for one more step";
+    EXPECT_TRUE(recorder.computing());
+    recorder.AbandonSteps();
+    EXPECT_FALSE(recorder.computing());
+  }
+  ASSERT_TRUE(Step(recorder, 6).ok());
+  EXPECT_THAT(DrainSteps(recorder), ElementsAre(4, 6));
+}
+
 TEST_F(StepRecorderTest, OverlappingStepsEndOldestFirstAndTotalsAddUp) {
   StepRecorder recorder(clock_, 0, 0);
   ASSERT_TRUE(recorder.BeginStep({.step = 0}).ok());
