@@ -67,6 +67,11 @@ class GrpcTaskSession final : public TaskSession {
     return absl::optional<proto::ToTask>();
   }
 
+  void CallOnHalt(HaltCallback halted) override {
+    MutexLock lock(halt_mu_);
+    halted_ = std::move(halted);
+  }
+
   void StartBeating(Nanoseconds interval, Fill fill) override {
     MutexLock beat_lock(beat_mu_);
     fill_ = std::move(fill);
@@ -201,6 +206,7 @@ class GrpcTaskSession final : public TaskSession {
     proto::ToTask order;
     while (stream_->Read(&order)) {
       const Nanoseconds now = clock_.Now();
+      if (order.has_halt()) PassOnHalt(order.halt());
       MutexLock lock(mu_);
       ++heard_;
       if (order.has_pong()) {
@@ -217,6 +223,11 @@ class GrpcTaskSession final : public TaskSession {
     MutexLock lock(mu_);
     Break(status.ok() ? absl::UnavailableError("the chief ended the session") : status);
     outgoing_changed_.NotifyAll();
+  }
+
+  void PassOnHalt(const proto::Halt& halt) {
+    MutexLock lock(halt_mu_);
+    if (halted_) halted_(halt);
   }
 
   void Break(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
@@ -324,6 +335,9 @@ class GrpcTaskSession final : public TaskSession {
 
   Mutex beat_mu_;  // Locked before mu_ if both are held.
   Fill fill_ ABSL_GUARDED_BY(beat_mu_);
+
+  Mutex halt_mu_;  // Never locked together with another lock of the session.
+  HaltCallback halted_ ABSL_GUARDED_BY(halt_mu_);
 
   Mutex mu_;
   CondVar incoming_changed_;

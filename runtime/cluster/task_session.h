@@ -55,6 +55,13 @@ class TaskSession {
   // The next order, or nullopt if there is none yet.
   virtual absl::StatusOr<absl::optional<proto::ToTask>> Poll() = 0;
 
+  // Calls `halted` for each Halt from now on, on the session's reader thread, before Receive or Poll returns
+  // the order: the task's thread may be blocked by a member of the group that is lost. `halted` must neither
+  // block nor use the session. A later call replaces `halted` and first waits until it does not run; null
+  // ends the calls.
+  using HaltCallback = std::function<void(const proto::Halt& halt)>;
+  virtual void CallOnHalt(HaltCallback halted) = 0;
+
   // Sends a heartbeat every `interval` from now on. `fill` completes the heartbeat, and appends to `before`
   // the messages (records, journals) that are sent before the heartbeat. A later call replaces `fill`. Calls
   // of `fill` never overlap. Beat() sends a heartbeat at once, on the calling thread, so that measurements
