@@ -12,6 +12,9 @@
 namespace tethys {
 namespace {
 
+// How long the destructor waits until data are sent that are being written.
+constexpr Nanoseconds kDrainTime = 200 * kMillisecond;
+
 // A message, sent and answered in every step.
 struct Message {
   enum class State { kIdle, kReady, kSent, kAnswered };
@@ -120,6 +123,7 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
 
  private:
   void Loop();
+  void AwaitDrained();
   std::string ServerName(int server) const;
   void Queue(int index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The length of the payload of the answer to `sent`.
@@ -144,6 +148,8 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
 
   mutable Mutex mu_;
   CondVar answered_;
+  CondVar drained_changed_;
+  bool drained_ ABSL_GUARDED_BY(mu_) = false;  // The queue has been shut down and holds no completion.
   // The message whose answer wakes the training thread.
   const Message* awaited_ ABSL_GUARDED_BY(mu_) = nullptr;
   int outstanding_ ABSL_GUARDED_BY(mu_) = 0;
@@ -162,13 +168,32 @@ GrpcParameterClient::~GrpcParameterClient() {
     queue_.Shutdown();
   }
   if (!thread_.running()) Loop();  // Handles the completions that are left in the queue.
+  AwaitDrained();
   thread_.Join();
+}
+
+// gRPC ends a cancelled call only when it has written what it has begun to write, from the caller's memory. A
+// server that takes no data is not waited for: its connections are shut down.
+void GrpcParameterClient::AwaitDrained() {
+  {
+    MutexLock lock(mu_);
+    while (!drained_ && drained_changed_.WaitFor(mu_, kDrainTime)) {
+    }
+    if (drained_) return;
+  }
+  for (const ServerAddress& server : options_.servers) {
+    const absl::StatusOr<HostPort> address = ParseHostPort(server.address);
+    if (address.ok()) ShutDownConnectionsTo(*address);
+  }
 }
 
 void GrpcParameterClient::Loop() {
   void* tag = nullptr;
   bool ok = false;
   while (queue_.Next(&tag, &ok)) static_cast<Completion*>(tag)->Run(ok);
+  MutexLock lock(mu_);
+  drained_ = true;
+  drained_changed_.NotifyAll();
 }
 
 std::string GrpcParameterClient::ServerName(int server) const {

@@ -62,10 +62,8 @@ class ParameterClient {
 
   // Makes every blocked or later call of Send and WaitForAnswer return `status`, or the error that broke the
   // client before, and ends all streams. Of a push, servers get only the messages that are already on their
-  // way. Thread-safe; does not block. The destructor may still have to wait for a server that takes no data
-  // from a full connection, because gRPC reads the caller's memory as long as the connection exists. The wait
-  // ends when the server's process ends, or when keep-alive probes close the connection
-  // (runtime/cluster/keep_alive.h).
+  // way. Thread-safe; does not block. If a server takes no data, the destructor shuts down the connection to
+  // this server, because gRPC reads the caller's memory until the data are sent.
   virtual void Interrupt(const absl::Status& status) = 0;
 
   // Bytes sent and received so far, including frame headers and repeated messages.

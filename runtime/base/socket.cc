@@ -1,6 +1,7 @@
 #include "runtime/base/socket.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -172,6 +173,26 @@ absl::StatusOr<HostPort> LocalAddress(int fd) {
     return ErrnoStatus(errno, "a socket has no address");
   }
   return Numeric(address, size);
+}
+
+void ShutDownConnectionsTo(const HostPort& address) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir("/proc/self/fd"), closedir);
+  if (directory == nullptr) return;
+  while (const dirent* const entry = readdir(directory.get())) {
+    int fd = -1;
+    sockaddr_storage peer = {};
+    socklen_t size = sizeof(peer);
+    if (!absl::SimpleAtoi(entry->d_name, &fd)) continue;
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+    if (peer.ss_family != AF_INET && peer.ss_family != AF_INET6) continue;
+    const absl::StatusOr<HostPort> numeric = Numeric(peer, size);
+    // A library may use IPv6 sockets for IPv4.
+    constexpr absl::string_view kMapped = "::ffff:";
+    if (!numeric.ok() || numeric->port != address.port) continue;
+    if (numeric->host == address.host || numeric->host == absl::StrCat(kMapped, address.host)) {
+      shutdown(fd, SHUT_RDWR);
+    }
+  }
 }
 
 void SetSendBuffer(int fd, int bytes) { setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)); }

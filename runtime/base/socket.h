@@ -46,6 +46,10 @@ absl::Status ConnectResult(int fd);
 // The numeric address that the socket is bound to.
 absl::StatusOr<HostPort> LocalAddress(int fd);
 
+// Shuts down all TCP connections of this process to `address`, whose host must be numeric. For a library that
+// waits for a peer that takes no data and cannot be asked to give its connection up. No-op for a host name.
+void ShutDownConnectionsTo(const HostPort& address);
+
 // Requests a send buffer of `bytes`; the system may grant less.
 void SetSendBuffer(int fd, int bytes);
 
