@@ -16,15 +16,19 @@ class LayerSums final : public StreamReducer {
   explicit LayerSums(std::unique_ptr<Communicator> communicator) : communicator_(std::move(communicator)) {}
 
   absl::Status AllReduce(Stream&, float* data, int64_t count) override {
-    return Annotate(communicator_->AllReduce({data, static_cast<size_t>(count)}),
-                    "sum of batch statistics over the workers");
+    failure_ = Annotate(communicator_->AllReduce({data, static_cast<size_t>(count)}),
+                        "sum of batch statistics over the workers");
+    return failure_;
   }
+  // The outcome of the last sum.
+  const absl::Status& failure() const { return failure_; }
   // Bytes moved since the communicator was made.
   TrafficCount traffic() const { return communicator_->traffic(); }
   void Interrupt(const absl::Status& status) { communicator_->Interrupt(status); }
 
  private:
   const std::unique_ptr<Communicator> communicator_;
+  absl::Status failure_;  // Used by the training thread.
 };
 
 // Invariants:
@@ -163,7 +167,10 @@ class MirroredStrategy final : public Strategy {
     return outcome_;
   }
 
-  absl::Status Refresh() override { return Failure(); }
+  absl::Status Refresh() override {
+    TETHYS_RETURN_IF_ERROR(Failure());
+    return layer_sums_ == nullptr ? absl::OkStatus() : layer_sums_->failure();
+  }
 
   std::vector<absl::Span<float>> slots() override {
     return update_.has_value() ? update_->slots() : std::vector<absl::Span<float>>();

@@ -21,8 +21,8 @@ class ServerTask final : public TaskLife {
     return absl::OkStatus();
   }
 
-  absl::Status JoinGroup(const proto::Group& group) override {
-    TETHYS_RETURN_IF_ERROR(server_.Configure(setup_.plan(), options_.index, group.generation()));
+  absl::Status JoinGroup(const proto::Form& form, proto::Formed&) override {
+    TETHYS_RETURN_IF_ERROR(server_.Configure(setup_.plan(), options_.index, form.group().generation()));
     if (setup_.restore()) {
       TETHYS_RETURN_IF_ERROR(
           server_.Restore(setup_.state().step(), [&](int slot, int64_t begin, absl::Span<float> out) {

@@ -32,7 +32,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> Make(const WorkerParts& worker) {
 absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task, const proto::JobPlan& plan,
                                                          const proto::Group& group, Replica& replica,
                                                          RingListener& listener, const Clock& clock,
-                                                         Nanoseconds deadline, PeersCompute peers_compute) {
+                                                         Nanoseconds deadline, PeersCompute peers_compute,
+                                                         GroupChange change) {
   return Make({.task = task,
                .plan = plan,
                .group = group,
@@ -43,7 +44,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task
                .listener = listener,
                .clock = clock,
                .deadline = deadline,
-               .peers_compute = std::move(peers_compute)});
+               .peers_compute = std::move(peers_compute),
+               .change = std::move(change)});
 }
 
 }  // namespace tethys

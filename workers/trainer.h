@@ -1,5 +1,10 @@
-// Carries out the chief's orders on the replica of one worker: run a segment (a part of an epoch), evaluate,
-// save. Created and used by the worker's training thread. FillBeat may be called by one other thread.
+// Carries out the chief's orders on the replica of one worker: join a group of workers, run a segment (a part
+// of an epoch), evaluate, save. Created and used by the worker's training thread. FillBeat may be called by
+// one other thread.
+//
+// The trainer of a mirrored job on CPUs outlives its groups. When an exchange fails, or a Halt interrupts it,
+// the order that it carries out returns an error and trouble() says that the trainer has left its group. Its
+// parameters and slots are then those of applied() steps, and it waits for JoinGroup.
 #ifndef TETHYS_WORKERS_TRAINER_H_
 #define TETHYS_WORKERS_TRAINER_H_
 
@@ -8,35 +13,55 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/optional.h"
 #include "collectives/ring_communicator.h"
 #include "proto/chief.pb.h"
+#include "runtime/base/interruption.h"
 #include "runtime/cluster/group_place.h"
 #include "runtime/cluster/order_reader.h"
+#include "runtime/cluster/task_life.h"
 #include "runtime/cluster/task_options.h"
 #include "runtime/cluster/task_session.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/epoch_order.h"
+#include "runtime/replica_update.h"
+#include "workers/group_interruption.h"
 #include "workers/replica.h"
+#include "workers/state_copy.h"
 #include "workers/worker_course.h"
 
 namespace tethys {
 
+// Invariants, from the first JoinGroup that returned OK on:
+//  1. Parameters and slots are those of applied() steps, also after errors of the group.
+//  2. A copy of another worker's state takes effect as a whole, once it is complete.
 class Trainer {
  public:
-  // Loads the data and builds the replica. `task`, `session` and `clock` must outlive the trainer.
+  // Loads the data and builds the replica. `task`, `session`, `interruption` and `clock` must outlive the
+  // trainer. `interruption` is raised by Halt.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const TaskOptions& task, const proto::Setup& setup,
-                                                         TaskSession& session, const Clock& clock);
+                                                         TaskSession& session,
+                                                         GroupInterruption& interruption, const Clock& clock);
 
-  // Makes the worker a member of the group: attaches the strategy and sets the initial or restored
-  // parameters. Called once, before the functions below. `listener` must outlive the trainer. Internal: the
-  // group lacks this worker. Also has the errors of CreateStrategy, of Replica::Attach and of reading a
-  // checkpoint.
-  absl::Status JoinGroup(const proto::Group& group, RingListener& listener);
+  // Makes the worker a member of the group, and of no earlier group: attaches the strategy, and takes
+  // parameters where it has none or where they are behind. In the worker's first group without a source,
+  // Setup says which parameters; otherwise the source sends them. Called before the functions below.
+  // `listener` must outlive the trainer. Sets copy_ns and exchange of `formed`. Internal: the group lacks
+  // this worker, or the worker has the parameters of another step than the chief says. Also has the errors of
+  // CreateStrategy, of Replica::Attach, of CopyState and of reading a checkpoint.
+  absl::Status JoinGroup(const proto::Form& form, RingListener& listener, proto::Formed& formed);
 
   // Makes the worker's steps of the segment that `course` is in. Has the errors of StepPipeline and of
-  // OrderReader::Read.
+  // OrderReader::Read. Aborted: Halt has come.
   absl::Status RunSegment(WorkerCourse& course, OrderReader& orders);
+
+  // What the last error of a function of this class means for the worker.
+  TaskLife::Trouble trouble() const { return trouble_; }
+  // Sets applied and, in the first call after kBroken, suspect and reason.
+  void FillHalted(proto::Halted& halted);
+  // The number of global steps in parameters and slots; nullopt: the worker has no parameters yet.
+  absl::optional<int64_t> applied() const { return applied_; }
 
   // Returns the worker's moving statistics, the whole arena.
   absl::StatusOr<std::vector<float>> ReadStatistics() { return replica_->ReadStatistics(); }
@@ -58,29 +83,60 @@ class Trainer {
   // The standardisation of the inputs.
   const InputScaling& scaling() const { return scaling_; }
 
-  // How gradients are exchanged, for logs and reports.
-  std::string exchange() const { return replica_->strategy()->Describe(); }
-
  private:
-  Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession& session, const Clock& clock);
+  Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession& session,
+          GroupInterruption& interruption, const Clock& clock);
   absl::Status Build();
   absl::StatusOr<Datasets> OpenData();
   absl::Status CreateReplica(Model model);
   absl::Status TakeParameters();
+  absl::Status CheckForm(const proto::Form& form) const;
+  // Ends the membership in the earlier group. `behind`: other workers have made a step more than this one.
+  absl::Status LeaveGroup(bool behind);
+  // Connects to the group and attaches its strategy. Fills `staged` if this worker is behind.
+  absl::Status Connect(const proto::Form& form, RingListener& listener, const StateCopy& copy,
+                       StagedState& staged, Nanoseconds& copy_ns);
+  // Makes the copy over the connections of the group.
+  absl::Status Copy(Communicator& group, const StateCopy& copy, StagedState& staged);
+  // Replaces the worker's state by the copy.
+  absl::Status Commit(int64_t step, const StagedState& staged);
+  // Decides what `failed` means, and returns it. `may_be_broken`: it may be the failure of an exchange.
+  absl::Status Left(const absl::Status& failed, bool may_be_broken);
+  // Aborted: the chief has halted the group, or `halted` is true.
+  absl::Status MayGoOn(bool halted);
+  // Makes a step or finishes the segment, by `work`; has its errors.
+  absl::Status InGroup(absl::FunctionRef<absl::Status()> work);
   StepInfo StepOf(const BatchAssignment& batch, int64_t epoch, const EpochOrder& order) const;
 
   const TaskOptions& task_;
   const proto::Setup setup_;
   TaskSession& session_;
+  GroupInterruption& interruption_;
   const Clock& clock_;
-  const Nanoseconds ready_before_;  // The time, by clock_, until which the strategy may wait for other tasks.
+  // The time, by clock_, until which the strategy of the first group may wait for other tasks.
+  const Nanoseconds ready_before_;
   const bool leased_;
+  const bool outlives_groups_;
 
   Datasets datasets_;
   absl::optional<EpochOrders> orders_;  // Created once the data are known to fit the plan.
   InputScaling scaling_;
+  const std::shared_ptr<OptimizerSlots> slots_ = std::make_shared<OptimizerSlots>();
   std::unique_ptr<Replica> replica_;
-  WorkerPlace place_;  // Set by JoinGroup.
+  std::unique_ptr<Interruption::Watch> watch_;  // Interrupts the strategy; null without one.
+
+  // Set by JoinGroup.
+  proto::Group group_;
+  WorkerPlace place_;
+
+  bool warm_ = false;  // A strategy was attached with a warm-up.
+  absl::optional<int64_t> applied_;
+  // The moving statistics after step *applied_, which this worker has computed and other workers have made;
+  // empty unless this worker is behind.
+  absl::optional<std::vector<float>> statistics_ahead_;
+
+  TaskLife::Trouble trouble_ = TaskLife::Trouble::kFailure;
+  absl::Status broken_;  // The error of the exchange that failed, after kBroken.
   // The number of the current step or, between steps, of the next step (BatchAssignment::step).
   std::atomic<int64_t> steps_{0};
 };

@@ -27,17 +27,26 @@ class Worker final : public TaskLife {
         listener_(listener),
         clock_(clock),
         course_(course),
-        orders_(orders) {}
+        orders_(orders) {
+    session.CallOnHalt([this](const proto::Halt& halt) { interruption_.OnHalt(halt.generation()); });
+  }
+  ~Worker() override { session_.CallOnHalt(nullptr); }
 
   absl::Status SetUp(const proto::Setup& setup) override {
-    TETHYS_ASSIGN_OR_RETURN(trainer_, Trainer::Create(options_, setup, session_, clock_));
+    TETHYS_ASSIGN_OR_RETURN(trainer_, Trainer::Create(options_, setup, session_, interruption_, clock_));
     return absl::OkStatus();
   }
 
-  absl::Status JoinGroup(const proto::Group& group) override { return trainer_->JoinGroup(group, listener_); }
+  absl::Status JoinGroup(const proto::Form& form, proto::Formed& formed) override {
+    return trainer_->JoinGroup(form, listener_, formed);
+  }
+
+  Trouble trouble() const override { return trainer_->trouble(); }
+  void FillHalted(proto::Halted& halted) override {
+    if (trainer_ != nullptr) trainer_->FillHalted(halted);
+  }
 
   void FillReady(proto::Ready& ready) const override {
-    ready.set_exchange(trainer_->exchange());
     *ready.mutable_scaling() = MessageOf(trainer_->scaling());
   }
   std::string gpu() const override { return trainer_->gpu(); }
@@ -71,9 +80,11 @@ class Worker final : public TaskLife {
     return absl::OkStatus();
   }
 
-  // A save that failed is reported to the chief and does not end the training.
+  // A save that failed is reported to the chief and does not end the training. A halted group has no save.
   absl::Status Save(const proto::Save& order) {
-    SendSaveDone(session_, order.id(), trainer_->Save(order));
+    const absl::Status saved = trainer_->Save(order);
+    if (!saved.ok() && trouble() == Trouble::kHalted) return saved;
+    SendSaveDone(session_, order.id(), saved);
     return absl::OkStatus();
   }
 
@@ -83,10 +94,17 @@ class Worker final : public TaskLife {
   const Clock& clock_;
   WorkerCourse& course_;
   OrderReader& orders_;
+  GroupInterruption interruption_;
   std::unique_ptr<Trainer> trainer_;
 };
 
 }  // namespace
+
+std::unique_ptr<TaskLife> CreateWorkerLife(const TaskOptions& options, TaskSession& session,
+                                           RingListener& listener, const Clock& clock, WorkerCourse& course,
+                                           OrderReader& orders) {
+  return std::make_unique<Worker>(options, session, listener, clock, course, orders);
+}
 
 absl::Status RunWorker(const TaskOptions& options) {
   KeepMessageMemory();
@@ -97,8 +115,8 @@ absl::Status RunWorker(const TaskOptions& options) {
   TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<TaskSession> session, TaskSession::Connect(options, clock));
   WorkerCourse course(options.index);
   OrderReader orders(*session, course);
-  Worker worker(options, *session, *listener, clock, course, orders);
-  return LiveAsTask(options, *session, clock, listener->address(), orders, worker);
+  const auto worker = CreateWorkerLife(options, *session, *listener, clock, course, orders);
+  return LiveAsTask(options, *session, clock, listener->address(), orders, *worker);
 }
 
 }  // namespace tethys

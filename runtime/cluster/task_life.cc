@@ -57,37 +57,113 @@ class BeatSampler {
 
 void FillNothing(proto::Heartbeat&, std::vector<proto::FromTask>&) {}
 
-absl::Status SetUp(const proto::Setup& setup, TaskSession& session, const Clock& clock, TaskLife& life,
-                   BeatSampler& sampler) {
-  sampler.Start(setup, clock);
-  session.StartBeating(kBeatInterval, [&sampler](proto::Heartbeat& heartbeat, std::vector<proto::FromTask>&) {
-    sampler.Fill(heartbeat);
-  });
-  return life.SetUp(setup);
-}
+// Carries out the orders that all tasks have in common.
+class Tasks {
+ public:
+  Tasks(TaskSession& session, const Clock& clock, OrderReader& orders, TaskLife& life, BeatSampler& sampler)
+      : session_(session), clock_(clock), orders_(orders), life_(life), sampler_(sampler) {}
 
-// Makes the task a member of the group and reports to the chief that the task is ready. `begin`: the time at
-// which the task's set-up began.
-absl::Status JoinGroup(const proto::Group& group, Nanoseconds begin, TaskSession& session, const Clock& clock,
-                       TaskLife& life, BeatSampler& sampler) {
-  TETHYS_RETURN_IF_ERROR(life.JoinGroup(group));
-  if (!life.gpu().empty()) {
-    session.StartBeating(kBeatInterval, FillNothing);
-    sampler.Watch(life.gpu());
+  // Carries out orders until the job ends.
+  absl::Status Work() {
+    TaskCourse& course = orders_.course();
+    while (true) {
+      TETHYS_RETURN_IF_ERROR(orders_.Read());
+      if (course.ended()) return absl::OkStatus();
+      const absl::Status done = Obey(course.duty());
+      if (done.ok()) {
+        course.OnDone();
+      } else {
+        TETHYS_RETURN_IF_ERROR(Leave(done));
+      }
+      orders_.Answer();
+    }
   }
-  session.StartBeating(kBeatInterval,
-                       [&life, &sampler](proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) {
-                         life.FillBeat(heartbeat, before);
-                         sampler.Fill(heartbeat);
-                       });
-  proto::FromTask ready;
-  ready.mutable_ready()->set_setup_ns(clock.Now() - begin);
-  ready.mutable_ready()->set_resident_bytes(ResidentBytes());
-  life.FillReady(*ready.mutable_ready());
-  session.Send(std::move(ready));
-  TETHYS_LOG(Info, "ready after ", ToSeconds(clock.Now() - begin), " s");
-  return absl::OkStatus();
-}
+
+ private:
+  absl::Status Obey(const proto::ToTask& duty) {
+    if (duty.has_setup()) return SetUp(duty.setup());
+    if (duty.has_form()) return JoinGroup(duty.form());
+    if (!duty.has_halt()) return life_.Obey(duty);
+    SayHalted();
+    return absl::OkStatus();
+  }
+
+  absl::Status SetUp(const proto::Setup& setup) {
+    const Nanoseconds begin = set_up_begin_ = clock_.Now();
+    sampler_.Start(setup, clock_);
+    session_.StartBeating(kBeatInterval,
+                          [&sampler = sampler_](proto::Heartbeat& heartbeat, std::vector<proto::FromTask>&) {
+                            sampler.Fill(heartbeat);
+                          });
+    TETHYS_RETURN_IF_ERROR(life_.SetUp(setup));
+    proto::FromTask ready;
+    ready.mutable_ready()->set_setup_ns(clock_.Now() - begin);
+    ready.mutable_ready()->set_resident_bytes(ResidentBytes());
+    life_.FillReady(*ready.mutable_ready());
+    session_.Send(std::move(ready));
+    return absl::OkStatus();
+  }
+
+  absl::Status JoinGroup(const proto::Form& form) {
+    const Nanoseconds begin = clock_.Now();
+    proto::FromTask message;
+    proto::Formed& formed = *message.mutable_formed();
+    TETHYS_RETURN_IF_ERROR(life_.JoinGroup(form, formed));
+    const bool first = !std::exchange(joined_, true);
+    if (first) BeatFully();
+    formed.set_generation(form.group().generation());
+    formed.set_form_ns(clock_.Now() - begin - formed.copy_ns());
+    if (first) {
+      TETHYS_LOG(Info, "ready after ", ToSeconds(clock_.Now() - set_up_begin_), " s");
+    } else {
+      TETHYS_LOG(Info, "joined group ", formed.generation(), " after ", ToSeconds(clock_.Now() - begin),
+                 " s, of which the copy of parameters took ", ToSeconds(formed.copy_ns()), " s");
+    }
+    session_.Send(std::move(message));
+    return absl::OkStatus();
+  }
+
+  // From now on heartbeats have all fields.
+  void BeatFully() {
+    if (!life_.gpu().empty()) {
+      session_.StartBeating(kBeatInterval, FillNothing);
+      sampler_.Watch(life_.gpu());
+    }
+    session_.StartBeating(kBeatInterval,
+                          [&life = life_, &sampler = sampler_](proto::Heartbeat& heartbeat,
+                                                               std::vector<proto::FromTask>& before) {
+                            life.FillBeat(heartbeat, before);
+                            sampler.Fill(heartbeat);
+                          });
+  }
+
+  // Leaves the order that ended with `error`, if this is no failure of the task; otherwise returns `error`.
+  absl::Status Leave(const absl::Status& error) {
+    TaskCourse& course = orders_.course();
+    const TaskLife::Trouble trouble = life_.trouble();
+    if (course.duty().has_setup() || trouble == TaskLife::Trouble::kFailure) return error;
+    TETHYS_LOG(Info, "left group ", course.generation(), ": ", StatusText(error));
+    course.OnLeft();
+    if (trouble == TaskLife::Trouble::kBroken && !course.busy()) SayHalted();
+    return absl::OkStatus();
+  }
+
+  // The records of all steps go before the message.
+  void SayHalted() {
+    session_.Beat();
+    proto::Halted halted;
+    life_.FillHalted(halted);
+    orders_.course().SayHalted(std::move(halted));
+  }
+
+  TaskSession& session_;
+  const Clock& clock_;
+  OrderReader& orders_;
+  TaskLife& life_;
+  BeatSampler& sampler_;
+  Nanoseconds set_up_begin_ = 0;
+  bool joined_ = false;  // JoinGroup has returned OK before.
+};
 
 absl::Status Live(const TaskOptions& options, TaskSession& session, const Clock& clock,
                   const std::string& data_address, OrderReader& orders, TaskLife& life,
@@ -99,23 +175,7 @@ absl::Status Live(const TaskOptions& options, TaskSession& session, const Clock&
   join.mutable_join()->set_data_address(data_address);
   join.mutable_join()->set_pid(getpid());
   session.Send(std::move(join));
-  TaskCourse& course = orders.course();
-  Nanoseconds begin = 0;
-  while (true) {
-    TETHYS_RETURN_IF_ERROR(orders.Read());
-    if (course.ended()) return absl::OkStatus();
-    const proto::ToTask& duty = course.duty();
-    if (duty.has_setup()) {
-      begin = clock.Now();
-      TETHYS_RETURN_IF_ERROR(SetUp(duty.setup(), session, clock, life, sampler));
-    } else if (duty.has_form()) {
-      TETHYS_RETURN_IF_ERROR(JoinGroup(duty.form().group(), begin, session, clock, life, sampler));
-    } else {
-      TETHYS_RETURN_IF_ERROR(life.Obey(duty));
-    }
-    course.OnDone();
-    orders.Answer();
-  }
+  return Tasks(session, clock, orders, life, sampler).Work();
 }
 
 }  // namespace

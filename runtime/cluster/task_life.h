@@ -16,20 +16,32 @@
 namespace tethys {
 
 // The functions that differ between workers and servers. Called by the thread that runs LiveAsTask. The
-// session's thread also calls FillBeat and step, once JoinGroup has returned.
+// session's thread also calls FillBeat and step, once JoinGroup has first returned OK.
 class TaskLife {
  public:
   virtual ~TaskLife() = default;
   virtual absl::Status SetUp(const proto::Setup& setup) = 0;
-  // Makes the task a member of the group. Called once, after SetUp.
-  virtual absl::Status JoinGroup(const proto::Group& group) = 0;
-  // Adds the task's own fields to Ready, the message that follows JoinGroup.
+  // Adds the task's own fields to Ready, the message that follows SetUp.
   virtual void FillReady(proto::Ready&) const {}
+  // Makes the task a member of the group, and of no earlier group. Called after SetUp. Sets copy_ns and
+  // exchange of `formed`, the message that follows.
+  virtual absl::Status JoinGroup(const proto::Form& form, proto::Formed& formed) = 0;
   // The identity of the GPU that the task computes on (Device::identity), once SetUp has returned; empty: no
   // GPU.
   virtual std::string gpu() const { return ""; }
-  // Carries out an order (TaskCourse::duty) other than Setup and Form. An error ends the task as failed.
+  // Carries out an order (TaskCourse::duty) other than Setup, Form and Halt.
   virtual absl::Status Obey(const proto::ToTask& order) = 0;
+
+  // What the last error of JoinGroup or Obey means.
+  enum class Trouble {
+    kFailure,  // The task has failed, and ends.
+    kBroken,   // An exchange with another member failed: the task has left its group, and tells the chief.
+    kHalted,   // The chief's Halt, which the session delivers, made the task leave its group.
+  };
+  virtual Trouble trouble() const { return Trouble::kFailure; }
+  // Adds to Halted the steps that the task has applied and, in the first call after kBroken, the reason.
+  virtual void FillHalted(proto::Halted&) {}
+
   virtual void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) = 0;
   virtual int64_t step() const = 0;
 };

@@ -18,7 +18,7 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kSegment = 16;  // Samples of the segment on which a group trains.
+constexpr int64_t kSegment = 24;  // Samples of the segment on which a group trains, one global batch.
 
 // A session that keeps the parameters which are saved through it.
 class SavingSession final : public testing::ScriptedSession {
@@ -53,7 +53,7 @@ class TrainerTest : public ::testing::Test {
             "layer { dense { units: 5 } } } data { idx { train_images: '",
             idx.train_images(), "' train_labels: '", idx.train_labels(),
             "' } classes: 5 } optimizer { sgd {} learning_rate: 0.1 } epochs: 1 workers: ", workers,
-            " batch_size_per_worker: ", kSegment / 2,
+            " batch_size_per_worker: ", kSegment / workers,
             " device { threads_per_rank: 1 } strategy { mirrored {} }"),
         "job.textproto", {});
     TETHYS_CHECK(job.ok(), StatusText(job.status()));
@@ -109,17 +109,20 @@ class TrainerTest : public ::testing::Test {
     OrderReader orders(session, course);
     const proto::ToTask setup = SetupOf(plan);
     ASSERT_TRUE(course.OnOrder(setup).ok());
-    const auto trainer = Trainer::Create(task, setup.setup(), session, clock_);
+    GroupInterruption interruption;
+    const auto trainer = Trainer::Create(task, setup.setup(), session, interruption, clock_);
     ASSERT_TRUE(trainer.ok()) << trainer.status();
     course.OnDone();
     proto::ToTask form;
     *form.mutable_form()->mutable_group() = group;
     ASSERT_TRUE(course.OnOrder(form).ok());
-    const absl::Status joined = (*trainer)->JoinGroup(group, *listeners_[index]);
+    proto::Formed formed;
+    const absl::Status joined = (*trainer)->JoinGroup(form.form(), *listeners_[index], formed);
     ASSERT_TRUE(joined.ok()) << joined;
     course.OnDone();
     proto::ToTask run;
     run.mutable_run()->set_end(kSegment);
+    run.mutable_run()->set_generation(group.generation());
     ASSERT_TRUE(course.OnOrder(run).ok());
     const absl::Status ran = (*trainer)->RunSegment(course, orders);
     ASSERT_TRUE(ran.ok()) << ran;
@@ -149,9 +152,13 @@ TEST_F(TrainerTest, GroupOfTwoOfThreeWorkersTrainsLikeAJobOfTwo) {
 TEST_F(TrainerTest, GroupWithoutTheWorkerIsRefused) {
   TaskOptions task;
   testing::ScriptedSession session;
-  const auto trainer = Trainer::Create(task, SetupOf(PlanOf(2)).setup(), session, clock_);
+  GroupInterruption interruption;
+  const auto trainer = Trainer::Create(task, SetupOf(PlanOf(2)).setup(), session, interruption, clock_);
   ASSERT_TRUE(trainer.ok()) << trainer.status();
-  EXPECT_EQ(StatusText((*trainer)->JoinGroup(GroupOf({1}), *listeners_[0])),
+  proto::Form form;
+  *form.mutable_group() = GroupOf({1});
+  proto::Formed formed;
+  EXPECT_EQ(StatusText((*trainer)->JoinGroup(form, *listeners_[0], formed)),
             "INTERNAL: group 4, which the chief formed, lacks this worker");
 }
 

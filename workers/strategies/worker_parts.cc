@@ -9,16 +9,19 @@
 
 namespace tethys {
 
+std::string MemberName(const proto::Member& member) {
+  return absl::StrCat(TaskName(member.role(), member.index()), " on ", member.host());
+}
+
 absl::StatusOr<RingOptions> RingOf(const WorkerParts& worker) {
   const TaskOptions& task = worker.task;
   RingOptions ring;
   ring.rank = worker.place.rank;
   for (const proto::Member& member : worker.group.member()) {
     if (member.role() != proto::WORKER) continue;
-    ring.members.push_back(
-        {.address = member.data_address(),
-         .name = absl::StrCat(TaskName(member.role(), member.index()), " on ", member.host()),
-         .certificate = CertificateName(member.role(), member.index())});
+    ring.members.push_back({.address = member.data_address(),
+                            .name = MemberName(member),
+                            .certificate = CertificateName(member.role(), member.index())});
   }
   ring.group = 1;
   ring.generation = worker.group.generation();
@@ -36,12 +39,14 @@ absl::StatusOr<RingOptions> RingOf(const WorkerParts& worker) {
   ring.step_timeout = worker.step_timeout();
   ring.peers_compute = worker.peers_compute;
   ring.clock = &worker.clock;
+  ring.interruption = worker.change.interruption;
   return ring;
 }
 
 absl::StatusOr<ReplicaUpdate> UpdateOf(const WorkerParts& worker) {
   return ReplicaUpdate::Create(worker.job().optimizer(), TrainableRanges(worker.model.variables()),
-                               ScheduleOf(worker.plan), worker.device, worker.stream, worker.clock);
+                               ScheduleOf(worker.plan), worker.device, worker.stream, worker.clock,
+                               worker.change.slots);
 }
 
 absl::StatusOr<std::unique_ptr<Strategy>> Staged(std::unique_ptr<Strategy> inner,

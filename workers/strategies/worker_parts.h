@@ -5,11 +5,14 @@
 #define TETHYS_WORKERS_STRATEGIES_WORKER_PARTS_H_
 
 #include <algorithm>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/types/optional.h"
 #include "collectives/ring_communicator.h"
 #include "proto/chief.pb.h"
+#include "runtime/base/interruption.h"
 #include "runtime/cluster/group_place.h"
 #include "runtime/cluster/task_options.h"
 #include "runtime/nn/model.h"
@@ -17,6 +20,17 @@
 #include "runtime/strategy.h"
 
 namespace tethys {
+
+// How a group of workers replaces an earlier one. The defaults are those of a group that is never replaced.
+struct GroupChange {
+  // The slots with which the update goes on; null: the update has slots of its own.
+  std::shared_ptr<OptimizerSlots> slots = nullptr;
+  // Ends the forming of the group and all exchange in it. Must outlive the strategy. Null: nothing does.
+  Interruption* interruption = nullptr;
+  // Mirrored: called when the workers of the group are connected, before the strategy is made; its error is
+  // returned. A collective over the communicator may be made. Null: not called.
+  std::function<absl::Status(Communicator& group)> connected = nullptr;
+};
 
 struct WorkerParts {
   const TaskOptions& task;
@@ -31,6 +45,7 @@ struct WorkerParts {
   // The time, by `clock`, until which the first connections must be made.
   Nanoseconds deadline = 0;
   PeersCompute peers_compute = nullptr;  // Null: it is not known whether other workers compute.
+  GroupChange change = {};
 
   const proto::Job& job() const { return plan.job(); }
   Nanoseconds step_timeout() const { return FromSeconds(job().timeouts().step()); }
@@ -41,6 +56,9 @@ struct WorkerParts {
 // The options of the ring in which the group's workers sum gradients, for CreateExchange
 // (collectives/exchange.h). RingOptions::group is 1; rings for other purposes have other group numbers.
 absl::StatusOr<RingOptions> RingOf(const WorkerParts& worker);
+
+// The name of a worker of a group in RingOptions, and in errors of its communicators: "worker 2 on 10.0.0.3".
+std::string MemberName(const proto::Member& member);
 
 // The job's update of all trainable variables, on the worker's device.
 absl::StatusOr<ReplicaUpdate> UpdateOf(const WorkerParts& worker);

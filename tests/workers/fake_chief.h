@@ -1,0 +1,446 @@
+// A chief for tests of workers that outlive their groups. Workers run as threads of the test, each with all
+// that a worker process has but the session, which is a queue. The chief halts and forms groups as the
+// product's chief does, and checks what the workers say.
+#ifndef TETHYS_TESTS_WORKERS_FAKE_CHIEF_H_
+#define TETHYS_TESTS_WORKERS_FAKE_CHIEF_H_
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/thread.h"
+#include "runtime/cluster/job_plan.h"
+#include "runtime/cluster/order_reader.h"
+#include "runtime/cluster/task_life.h"
+#include "workers/worker_process.h"
+
+namespace tethys::testing {
+
+// A message of a worker to the chief, or its loss.
+struct WorkerMessage {
+  int worker = 0;
+  uint32_t incarnation = 0;
+  bool lost = false;
+  proto::FromTask message = {};
+};
+
+// The messages of all workers, in the order in which they were sent.
+class Inbox {
+ public:
+  void Add(WorkerMessage message) {
+    MutexLock lock(mu_);
+    messages_.push_back(std::move(message));
+    changed_.NotifyAll();
+  }
+  WorkerMessage Take() {
+    MutexLock lock(mu_);
+    while (messages_.empty()) changed_.Wait(mu_);
+    WorkerMessage message = std::move(messages_.front());
+    messages_.pop_front();
+    return message;
+  }
+
+ private:
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<WorkerMessage> messages_ ABSL_GUARDED_BY(mu_);
+};
+
+// A session whose orders come from Deliver, and whose messages go to an inbox.
+class QueueSession final : public TaskSession {
+ public:
+  QueueSession(int worker, uint32_t incarnation, Inbox& inbox)
+      : worker_(worker), incarnation_(incarnation), inbox_(inbox) {}
+
+  void Deliver(const proto::ToTask& order) {
+    if (order.has_halt()) {
+      MutexLock lock(halt_mu_);
+      if (halted_) halted_(order.halt());
+    }
+    MutexLock lock(mu_);
+    orders_.push_back(order);
+    changed_.NotifyAll();
+  }
+
+  // Ends the worker as if its process were killed: all its exchange ends without a farewell, and the chief
+  // gets no message of it any more but its loss. Any thread may call it.
+  void Kill() {
+    {
+      MutexLock lock(mu_);
+      if (dead_) return;
+      dead_ = true;
+      changed_.NotifyAll();
+    }
+    {
+      MutexLock lock(halt_mu_);
+      proto::Halt halt;
+      halt.set_generation(~0U);
+      if (halted_) halted_(halt);
+    }
+    inbox_.Add({.worker = worker_, .incarnation = incarnation_, .lost = true});
+  }
+
+  // Ends the worker as a failure of its own does: it takes leave of the other workers. Any thread may call
+  // it.
+  void Fail() {
+    {
+      MutexLock lock(mu_);
+      if (dead_) return;
+      mute_ = true;
+    }
+    proto::ToTask order;
+    order.mutable_stop()->set_failed(true);
+    Deliver(order);
+    inbox_.Add({.worker = worker_, .incarnation = incarnation_, .lost = true});
+  }
+
+  absl::Status status() override {
+    MutexLock lock(mu_);
+    return StatusNow();
+  }
+  void Send(proto::FromTask message) override {
+    MutexLock lock(mu_);
+    if (dead_ || mute_) return;
+    inbox_.Add({.worker = worker_, .incarnation = incarnation_, .message = std::move(message)});
+  }
+  absl::StatusOr<proto::ToTask> Receive() override {
+    MutexLock lock(mu_);
+    while (orders_.empty() && !dead_) changed_.Wait(mu_);
+    TETHYS_RETURN_IF_ERROR(StatusNow());
+    proto::ToTask order = std::move(orders_.front());
+    orders_.pop_front();
+    return order;
+  }
+  absl::StatusOr<absl::optional<proto::ToTask>> Poll() override {
+    {
+      MutexLock lock(mu_);
+      TETHYS_RETURN_IF_ERROR(StatusNow());
+      if (orders_.empty()) return absl::optional<proto::ToTask>();
+    }
+    TETHYS_ASSIGN_OR_RETURN(proto::ToTask order, Receive());
+    return absl::optional<proto::ToTask>(std::move(order));
+  }
+  void CallOnHalt(HaltCallback halted) override {
+    MutexLock lock(halt_mu_);
+    halted_ = std::move(halted);
+  }
+  void StartBeating(Nanoseconds, Fill fill) override {
+    MutexLock lock(beat_mu_);
+    fill_ = std::move(fill);
+  }
+  void Beat() override {
+    MutexLock lock(beat_mu_);
+    proto::Heartbeat heartbeat;
+    std::vector<proto::FromTask> before;
+    fill_(heartbeat, before);
+    for (proto::FromTask& message : before) Send(std::move(message));
+  }
+  void BeatSoon() override {}
+  bool peers_compute() const override { return false; }
+  absl::Status ReadCheckpoint(int, int64_t, absl::Span<float>) override { return absl::OkStatus(); }
+  absl::Status ReadDataFile(const std::string&, int64_t, TakeBytes) override { return absl::OkStatus(); }
+  absl::Status WriteCheckpoint(int64_t, Source source) override {
+    std::map<int, std::vector<float>> parts;
+    TETHYS_RETURN_IF_ERROR(source([&](int part, int64_t, absl::Span<const float> values) {
+      parts[part].insert(parts[part].end(), values.begin(), values.end());
+      return absl::OkStatus();
+    }));
+    saved_ = std::move(parts);
+    return absl::OkStatus();
+  }
+  void Close() override {}
+
+  // The parameters and slots of the last save, by part. Read after SaveDone.
+  const std::map<int, std::vector<float>>& saved() const { return saved_; }
+
+ private:
+  absl::Status StatusNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return dead_ ? absl::UnavailableError("the session broke") : absl::OkStatus();
+  }
+
+  const int worker_;
+  const uint32_t incarnation_;
+  Inbox& inbox_;
+  std::map<int, std::vector<float>> saved_;
+
+  Mutex halt_mu_;
+  HaltCallback halted_ ABSL_GUARDED_BY(halt_mu_);
+  Mutex beat_mu_;  // Locked before mu_.
+  Fill fill_ ABSL_GUARDED_BY(beat_mu_);
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<proto::ToTask> orders_ ABSL_GUARDED_BY(mu_);
+  bool dead_ ABSL_GUARDED_BY(mu_) = false;
+  bool mute_ ABSL_GUARDED_BY(mu_) = false;  // The chief gets no more messages of the worker.
+};
+
+// What a worker has at the end.
+struct WorkerState {
+  std::map<int, std::vector<float>> parts;  // Parameters, slots.
+  std::vector<float> statistics;
+  bool operator==(const WorkerState&) const = default;
+};
+
+class FakeChief {
+ public:
+  // The members of a group, and the step at which it began to train.
+  struct Phase {
+    std::vector<int> members;
+    int64_t begin = 0;
+    bool operator==(const Phase&) const = default;
+  };
+
+  explicit FakeChief(proto::JobPlan plan) : plan_(std::move(plan)) {}
+  ~FakeChief() {
+    for (auto& [index, worker] : workers_) {
+      worker->session.Kill();
+      worker->thread.Join();
+    }
+  }
+
+  QueueSession& session(int index) { return workers_.at(index)->session; }
+  bool alive(int index) const { return workers_.count(index) > 0 && !lost_.count(index); }
+  const std::vector<Phase>& phases() const { return phases_; }
+  int64_t step() const { return step_; }
+
+  // Starts a worker, or the replacement of one that was lost, and awaits that it is set up.
+  void Start(int index) {
+    uint32_t incarnation = 1;
+    if (const auto old = workers_.find(index); old != workers_.end()) {
+      incarnation = old->second->options.incarnation + 1;
+      old->second->session.Kill();
+      workers_.erase(old);
+    }
+    lost_.erase(index);
+    grouped_.erase(index);
+    recorded_.erase(index);
+    workers_[index] = std::make_unique<Worker>(index, incarnation, token_, inbox_);
+    workers_[index]->Run();
+    proto::ToTask order;
+    proto::Setup& setup = *order.mutable_setup();
+    *setup.mutable_plan() = plan_;
+    setup.set_seconds_left(600);
+    const VariableSet statistics = StatisticsOf(plan_).value();
+    std::vector<float> values(statistics.arena_size());
+    statistics.FillInitialValues(plan_.job().seed(), {0, statistics.arena_size()}, values.data());
+    setup.mutable_statistics()->Assign(values.begin(), values.end());
+    Send(index, order);
+    Await({index}, [](int, const proto::FromTask& message) { return message.has_ready(); });
+  }
+
+  // Lets these workers train up to step `end`, in a new group. If some of them are lost, the others go on.
+  void Train(std::vector<int> members, int64_t end) {
+    while (step_ < end) {
+      if (!Halt(members)) continue;
+      ASSERT_FALSE(members.empty()) << "all workers are lost";
+      if (!Form(members)) continue;
+      proto::ToTask order;
+      proto::Run& run = *order.mutable_run();
+      run.set_number(++runs_);
+      run.set_generation(generation_);
+      run.set_begin(step_ * plan_.global_batch());
+      run.set_end(end * plan_.global_batch());
+      run.set_first_step(step_);
+      for (const int index : members) Send(index, order);
+      if (!Await(members, [](int, const proto::FromTask& message) { return message.has_run_done(); }))
+        continue;
+      step_ = end;
+    }
+  }
+
+  void Send(int index, const proto::ToTask& order) { workers_.at(index)->session.Deliver(order); }
+
+  // The states of those of these workers, which must be idle, that are not lost.
+  std::map<int, WorkerState> StatesOf(const std::vector<int>& indices) {
+    std::map<int, WorkerState> states;
+    for (const int index : indices) {
+      if (!alive(index)) continue;
+      proto::ToTask order;
+      order.mutable_save()->set_count(VariablesOf(plan_)->arena_size());
+      Send(index, order);
+      if (Await({index}, [](int, const proto::FromTask& message) { return message.has_save_done(); })) {
+        states[index] = {session(index).saved(), statistics_[index]};
+      }
+    }
+    return states;
+  }
+  // The state of a worker, which must be idle and alive.
+  WorkerState StateOf(int index) { return StatesOf({index}).at(index); }
+
+  // The messages of the last Await in which workers took part.
+  const std::map<int, proto::FromTask>& answers() const { return answers_; }
+  uint32_t generation() const { return generation_; }
+
+  // Lets the group train on a segment without steps.
+  void RunNothing(const std::vector<int>& members) {
+    proto::ToTask order;
+    order.mutable_run()->set_number(++runs_);
+    order.mutable_run()->set_generation(generation_);
+    for (const int index : members) Send(index, order);
+    EXPECT_TRUE(Await(members, [](int, const proto::FromTask& message) { return message.has_run_done(); }));
+  }
+
+  // Halts the group, and learns the step to go on from. Drops lost workers from `members`. False: another
+  // worker was lost meanwhile.
+  bool Halt(std::vector<int>& members) {
+    std::erase_if(members, [this](int index) { return !alive(index); });
+    if (generation_ == 0) return true;
+    proto::ToTask order;
+    order.mutable_halt()->set_generation(generation_);
+    for (const int index : members) Send(index, order);
+    if (!Await(members, [&](int index, const proto::FromTask& message) {
+          return message.has_halted() && message.halted().reason().empty() &&
+                 (grouped_.count(index) == 0 || message.halted().generation() == generation_);
+        })) {
+      return false;
+    }
+    step_ = 0;
+    for (const int index : members) {
+      if (answers_[index].halted().has_applied()) {
+        step_ = std::max<int64_t>(step_, answers_[index].halted().applied());
+      }
+    }
+    return true;
+  }
+
+  // Forms a group of these workers, which are halted. False: a worker was lost, or left the group.
+  bool Form(const std::vector<int>& members) {
+    proto::ToTask order;
+    proto::Form& form = *order.mutable_form();
+    form.mutable_group()->set_generation(generation_ + 1);
+    form.set_step(step_);
+    bool sourced = false;
+    for (size_t rank = 0; rank < members.size(); ++rank) {
+      const Worker& worker = *workers_.at(members[rank]);
+      proto::Member& member = *form.mutable_group()->add_member();
+      member.set_role(proto::WORKER);
+      member.set_index(members[rank]);
+      member.set_incarnation(worker.options.incarnation);
+      member.set_host("here");
+      member.set_data_address(worker.listener->address());
+      if (generation_ == 0) continue;
+      const proto::Halted& halted = answers_[members[rank]].halted();
+      if (halted.has_applied() && halted.applied() == step_) {
+        if (!std::exchange(sourced, true)) form.set_source(static_cast<int>(rank));
+      } else {
+        EXPECT_TRUE(!halted.has_applied() || halted.applied() + 1 == step_)
+            << halted.applied() << " and " << step_ << " steps were applied";
+        form.add_behind(static_cast<int>(rank));
+      }
+    }
+    EXPECT_TRUE(generation_ == 0 || sourced);
+    behind_ = form.behind_size();
+    ++generation_;
+    grouped_ = {members.begin(), members.end()};
+    for (const int index : members) Send(index, order);
+    if (!Await(members, [](int, const proto::FromTask& message) { return message.has_formed(); }))
+      return false;
+    for (const int index : members) EXPECT_EQ(answers_[index].formed().generation(), generation_);
+    if (!phases_.empty() && phases_.back().begin == step_) phases_.pop_back();
+    phases_.push_back({members, step_});
+    return true;
+  }
+
+  // The number of members that were behind in the last Form.
+  int behind() const { return behind_; }
+
+  // Awaits a message that `fits` from each of these workers. False: one of them was lost, or has left the
+  // newest group by itself.
+  bool Await(const std::vector<int>& from,
+             const std::function<bool(int index, const proto::FromTask&)>& fits) {
+    std::set<int> awaited(from.begin(), from.end());
+    answers_.clear();
+    while (!awaited.empty()) {
+      WorkerMessage got = inbox_.Take();
+      if (got.incarnation != workers_.at(got.worker)->options.incarnation) continue;
+      if (got.lost) {
+        lost_.insert(got.worker);
+        if (std::find(from.begin(), from.end(), got.worker) != from.end()) return false;
+        continue;
+      }
+      Check(got.worker, got.message);
+      const proto::Halted& halted = got.message.halted();
+      const bool left = got.message.has_halted() && halted.generation() == generation_ &&
+                        !halted.reason().empty() && awaited.count(got.worker) > 0;
+      if (fits(got.worker, got.message) && awaited.erase(got.worker) > 0) {
+        answers_[got.worker] = std::move(got.message);
+      } else if (left) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  struct Worker {
+    Worker(int index, uint32_t incarnation, const JobToken& token, Inbox& inbox)
+        : session(index, incarnation, inbox), course(index), listener(*RingListener::Listen("127.0.0.1")) {
+      options.index = index;
+      options.incarnation = incarnation;
+      options.host = "here";
+      options.token = token;
+      life = CreateWorkerLife(options, session, *listener, clock, course, orders);
+    }
+    void Run() {
+      EXPECT_TRUE(thread
+                      .Start([this] {
+                        LiveAsTask(options, session, clock, listener->address(), orders, *life).IgnoreError();
+                        life.reset();
+                      })
+                      .ok());
+    }
+
+    TaskOptions options;
+    const MonotonicClock clock;
+    QueueSession session;
+    WorkerCourse course;
+    OrderReader orders{session, course};
+    std::unique_ptr<RingListener> listener;
+    std::unique_ptr<TaskLife> life;
+    Thread thread;
+  };
+
+  // Checks that the records before Halted are those of all steps that were applied, each once.
+  void Check(int index, const proto::FromTask& message) {
+    TETHYS_CHECK(!message.has_failure(), "worker ", index, " failed: ", message.failure().message());
+    if (message.has_run_done()) {
+      statistics_[index] = {message.run_done().statistics().begin(), message.run_done().statistics().end()};
+    }
+    for (const proto::StepRecord& record : message.steps().record()) {
+      const int64_t last = recorded_.count(index) > 0 ? recorded_[index] : -1;
+      EXPECT_GT(record.step(), last) << "worker " << index;
+      recorded_[index] = record.step();
+    }
+    const proto::Halted& halted = message.halted();
+    if (!message.has_halted() || !halted.has_applied()) return;
+    if (recorded_.count(index) == 0) return;
+    EXPECT_LE(recorded_[index] + 1, halted.applied()) << "worker " << index;
+  }
+
+  const proto::JobPlan plan_;
+  const JobToken token_ = JobToken::Random();
+  Inbox inbox_;
+  std::map<int, std::unique_ptr<Worker>> workers_;
+  std::set<int> lost_;
+  std::set<int> grouped_;  // The members of the newest group.
+  std::map<int, proto::FromTask> answers_;
+  std::map<int, std::vector<float>> statistics_;
+  std::map<int, int64_t> recorded_;  // The last recorded step of each worker.
+  std::vector<Phase> phases_;
+  uint32_t generation_ = 0;
+  int64_t runs_ = 0;
+  int64_t step_ = 0;
+  int behind_ = 0;
+};
+
+}  // namespace tethys::testing
+
+#endif  // TETHYS_TESTS_WORKERS_FAKE_CHIEF_H_

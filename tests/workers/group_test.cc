@@ -1,0 +1,225 @@
+// Workers of a mirrored job lose one of them at many instants and go on. Every result is compared, bit by
+// bit, with a run in which the same groups train the same steps without a loss.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/job/job_file.h"
+#include "tests/runtime/data/idx_files.h"
+#include "tests/workers/fake_chief.h"
+#include "workers/plan_job.h"
+
+namespace tethys {
+namespace {
+
+using testing::FakeChief;
+using testing::WorkerState;
+
+constexpr int64_t kBatch = 24;
+constexpr int64_t kSteps = 12;
+
+class GroupTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  // The plan of a mirrored job of `workers` workers with this transport. `more`: more of the job file.
+  proto::JobPlan PlanOf(int workers, const std::string& more = "") const {
+    const proto::Idx& idx = data_.idx();
+    const absl::StatusOr<proto::Job> job = ParseJob(
+        absl::StrCat(
+            "model { layer { flatten {} } layer { dense { units: 6 } } layer { batch_normalisation {} } "
+            "layer { dense { units: 5 } } } data { idx { train_images: '",
+            idx.train_images(), "' train_labels: '", idx.train_labels(),
+            "' } classes: 5 } optimizer { sgd { momentum: 0.9 } learning_rate: 0.1 } epochs: 1 workers: ",
+            workers, " batch_size_per_worker: ", kBatch / workers,
+            " device { threads_per_rank: 1 } strategy { mirrored {} } tuning { transport: ", GetParam(),
+            " } ", more),
+        "job.textproto", {});
+    TETHYS_CHECK(job.ok(), StatusText(job.status()));
+    return PlanJob(*job).value();
+  }
+
+  // Trains as `disturbed` did, but without losses. Returns the states of the last group's members.
+  static std::map<int, WorkerState> TrainUndisturbed(const proto::JobPlan& plan, const FakeChief& disturbed) {
+    FakeChief chief(plan);
+    std::vector<int> before;
+    std::vector<FakeChief::Phase> phases = disturbed.phases();
+    if (phases.back().begin == disturbed.step()) phases.pop_back();  // A group that made no step.
+    for (size_t i = 0; i < phases.size(); ++i) {
+      for (const int index : phases[i].members) {
+        if (std::find(before.begin(), before.end(), index) == before.end()) chief.Start(index);
+      }
+      before = phases[i].members;
+      chief.Train(before, i + 1 < phases.size() ? phases[i + 1].begin : disturbed.step());
+    }
+    EXPECT_EQ(chief.phases(), phases);
+    return chief.StatesOf(before);
+  }
+
+  // Expects all members of the last group of `chief` to have the state of an undisturbed run. `own`: the
+  // workers whose moving statistics are compared, too.
+  static void ExpectUndisturbed(const proto::JobPlan& plan, FakeChief& chief, const std::vector<int>& own) {
+    const std::map<int, WorkerState> expected = TrainUndisturbed(plan, chief);
+    const std::map<int, WorkerState> states = chief.StatesOf(chief.phases().back().members);
+    ASSERT_FALSE(states.empty());
+    for (const auto& [index, state] : states) {
+      EXPECT_EQ(state.parts.size(), 2) << "parameters and velocities";
+      EXPECT_EQ(state.parts, states.begin()->second.parts) << "worker " << index;
+      EXPECT_EQ(state.parts, expected.at(index).parts) << "worker " << index;
+      if (std::find(own.begin(), own.end(), index) == own.end()) continue;
+      EXPECT_FALSE(state.statistics.empty());
+      EXPECT_EQ(state.statistics, expected.at(index).statistics) << "worker " << index;
+    }
+  }
+
+  const testing::TempDirectory directory_;
+  const proto::Data data_ = testing::WriteIdxData(directory_, /*train=*/kBatch* kSteps, /*test=*/0);
+};
+
+INSTANTIATE_TEST_SUITE_P(Transports, GroupTest, ::testing::Values("TCP", "SHARED_MEMORY"),
+                         [](const auto& transport) { return transport.param; });
+
+TEST_P(GroupTest, NextGroupGoesOnWithParametersAndSlots) {
+  const proto::JobPlan plan = PlanOf(3);
+  FakeChief changing(plan), steady(plan);
+  for (FakeChief* chief : {&changing, &steady}) {
+    for (int index = 0; index < 3; ++index) chief->Start(index);
+  }
+  changing.Train({0, 1, 2}, 4);
+  changing.Train({0, 1, 2}, 8);
+  steady.Train({0, 1, 2}, 8);
+  for (int index = 0; index < 3; ++index) EXPECT_EQ(changing.StateOf(index), steady.StateOf(index));
+}
+
+TEST_P(GroupTest, SmallerGroupTrainsLikeAJobOfItsSize) {
+  const proto::JobPlan of_three = PlanOf(3), of_two = PlanOf(2);
+  FakeChief three(of_three), two(of_two);
+  for (const int index : {0, 2}) three.Start(index);
+  for (const int index : {0, 1}) two.Start(index);
+  three.Train({0, 2}, 5);
+  two.Train({0, 1}, 5);
+  EXPECT_EQ(three.StateOf(0), two.StateOf(0));
+  EXPECT_EQ(three.StateOf(2), two.StateOf(1));
+}
+
+TEST_P(GroupTest, NewcomerGetsTheStateAndTheMeanStatistics) {
+  const proto::JobPlan plan = PlanOf(3);
+  FakeChief chief(plan);
+  for (const int index : {0, 1}) chief.Start(index);
+  chief.Train({0, 1}, 5);
+  const WorkerState first = chief.StateOf(0), second = chief.StateOf(1);
+  chief.Start(2);
+  std::vector<int> all = {0, 1, 2};
+  ASSERT_TRUE(chief.Halt(all));
+  EXPECT_FALSE(chief.answers().at(2).halted().has_applied());
+  EXPECT_EQ(chief.answers().at(1).halted().applied(), 5);
+  ASSERT_TRUE(chief.Form(all));
+  EXPECT_EQ(chief.behind(), 1);
+  const WorkerState newcomer = chief.StateOf(2);
+  EXPECT_EQ(newcomer.parts, first.parts);
+  // An empty segment, after which the worker sends its statistics.
+  chief.RunNothing(all);
+  const std::vector<float> mean = chief.StateOf(2).statistics;
+  ASSERT_EQ(mean.size(), first.statistics.size());
+  ASSERT_FALSE(mean.empty());
+  for (size_t i = 0; i < mean.size(); ++i) {
+    EXPECT_EQ(mean[i], (first.statistics[i] + second.statistics[i]) / 2) << i;
+  }
+}
+
+// ----------------------------------------------------------------------------------------------- losses
+
+// Ends a worker at a random instant within the time that `work` takes.
+void EndWithin(Nanoseconds most, bool killed, testing::QueueSession& session, std::mt19937& random,
+               const std::function<void()>& work) {
+  const auto delay = std::uniform_int_distribution<Nanoseconds>(0, most)(random);
+  std::thread killer([&] {
+    std::this_thread::sleep_for(std::chrono::nanoseconds(delay));
+    killed ? session.Kill() : session.Fail();
+  });
+  work();
+  killer.join();
+}
+
+TEST_P(GroupTest, SurvivorsOfALossAtAnyInstantGoOn) {
+  const proto::JobPlan plan = PlanOf(3);
+  const MonotonicClock clock;
+  std::mt19937 random(1);
+  Nanoseconds undisturbed = 0;  // How long the training takes in which a worker is killed later.
+  int losses = 0, copies = 0;
+  for (int round = 0; round < 40; ++round) {
+    SCOPED_TRACE(round);
+    FakeChief chief(plan);
+    for (int index = 0; index < 3; ++index) chief.Start(index);
+    chief.Train({0, 1, 2}, 1);
+    const Nanoseconds begin = clock.Now();
+    const auto train = [&] { chief.Train({0, 1, 2}, kSteps); };
+    if (round == 0) {
+      train();
+      undisturbed = clock.Now() - begin;
+      continue;
+    }
+    EndWithin(undisturbed, /*killed=*/round % 2 == 0, chief.session(round % 3), random, train);
+    EXPECT_EQ(chief.step(), kSteps);
+    if (chief.phases().back().members.size() == 2) ++losses;
+    copies += chief.behind();
+    ExpectUndisturbed(plan, chief, {0, 1, 2});
+  }
+  EXPECT_GT(losses, 5) << "the instants are too late";
+  RecordProperty("losses", losses);
+  RecordProperty("copies", copies);
+}
+
+TEST_P(GroupTest, ReplacementJoinsAndASecondLossAtAnyInstantIsSurvived) {
+  const proto::JobPlan plan = PlanOf(3);
+  const MonotonicClock clock;
+  std::mt19937 random(2);
+  Nanoseconds undisturbed = 0;
+  for (int round = 0; round < 30; ++round) {
+    SCOPED_TRACE(round);
+    FakeChief chief(plan);
+    for (int index = 0; index < 3; ++index) chief.Start(index);
+    chief.Train({0, 1, 2}, 3);
+    chief.session(1).Kill();
+    chief.Train({0, 1, 2}, 5);
+    EXPECT_EQ(chief.phases().back().members, std::vector<int>({0, 2}));
+    chief.Start(1);
+    // The second loss comes while the group forms, while the newcomer copies, or in a step.
+    const Nanoseconds begin = clock.Now();
+    const auto train = [&] { chief.Train({0, 1, 2}, kSteps); };
+    if (round == 0) {
+      train();
+      undisturbed = clock.Now() - begin;
+    } else {
+      EndWithin(undisturbed, /*killed=*/round % 2 == 0, chief.session(round % 3), random, train);
+    }
+    EXPECT_EQ(chief.step(), kSteps);
+    ExpectUndisturbed(plan, chief, {});
+  }
+}
+
+TEST_P(GroupTest, ReplacementBeforeTheNextStepGivesTheUndisturbedBits) {
+  const proto::JobPlan plan = PlanOf(3);
+  FakeChief disturbed(plan), steady(plan);
+  for (FakeChief* chief : {&disturbed, &steady}) {
+    for (int index = 0; index < 3; ++index) chief->Start(index);
+  }
+  disturbed.Train({0, 1, 2}, 4);
+  disturbed.session(2).Kill();
+  std::vector<int> survivors = {0, 1};
+  ASSERT_TRUE(disturbed.Halt(survivors));
+  disturbed.Start(2);
+  disturbed.Train({0, 1, 2}, kSteps);
+  steady.Train({0, 1, 2}, kSteps);
+  for (int index = 0; index < 3; ++index) {
+    EXPECT_EQ(disturbed.StateOf(index).parts, steady.StateOf(index).parts) << index;
+  }
+}
+
+}  // namespace
+}  // namespace tethys
