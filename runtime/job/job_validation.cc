@@ -117,10 +117,32 @@ void CheckStrategy(const proto::Job& job, Problems& problems) {
                      " rows, and no shard may be empty: use at most ", out, ", or min_size {}"));
   }
   problems.AddIf(
-      job.max_restarts() > 0 && !TraitsOf(job).survives_worker_loss(), "max_restarts",
-      absl::StrCat("is ", job.max_restarts(),
-                   ", but only asynchronous and stale-synchronous jobs survive the loss of a worker: leave "
-                   "max_restarts out; a job of another strategy is resumed by --resume"));
+      job.max_restarts() > 0 && !SurvivesWorkerLoss(job), "max_restarts",
+      absl::StrCat(
+          "is ", job.max_restarts(),
+          ", but only asynchronous and stale-synchronous jobs, and mirrored jobs on CPUs, survive the "
+          "loss of a worker: leave max_restarts out; another job is resumed by --resume"));
+}
+
+void CheckElastic(const proto::Job& job, Problems& problems) {
+  if (!job.has_elastic() || !FormsNewGroups(job)) return;
+  const proto::Elastic& elastic = job.elastic();
+  const bool waits = elastic.on_loss() == proto::Elastic::WAIT;
+  const bool sharded = job.data().sharding() != proto::Data::GLOBAL;
+  problems.AddIf(elastic.min_workers() > job.workers(), "elastic.min_workers",
+                 absl::StrCat("is ", elastic.min_workers(), ", but workers is ", job.workers(),
+                              ": a job never has more; lower min_workers"));
+  problems.AddIf(
+      waits && elastic.has_min_workers() && elastic.min_workers() != job.workers(), "elastic.min_workers",
+      absl::StrCat("is ", elastic.min_workers(), ", but elastic.on_loss is WAIT, which waits for all ",
+                   job.workers(), " workers: leave min_workers out, or write on_loss: CONTINUE"));
+  problems.AddIf(waits && elastic.has_on_loss() && job.max_restarts() == 0, "elastic.on_loss",
+                 "is WAIT, but max_restarts is 0, so no worker is replaced: give max_restarts");
+  problems.AddIf(
+      sharded && elastic.has_on_loss() && !waits, "elastic.on_loss",
+      absl::StrCat("is CONTINUE, but data.sharding is ", proto::Data::Sharding_Name(job.data().sharding()),
+                   ", and then an epoch belongs to its number of workers: write WAIT, or sharding: "
+                   "GLOBAL"));
 }
 
 void CheckFrozen(const proto::Job& job, Problems& problems) {
@@ -231,6 +253,7 @@ absl::Status ResolveJob(const FieldLocator& where, proto::Job& job) {
   CheckLogits(job, problems);
   CheckBatch(job, problems);
   CheckStrategy(job, problems);
+  CheckElastic(job, problems);
   CheckFrozen(job, problems);
   CheckInitial(job, problems);
   CheckOptimizer(job, problems);

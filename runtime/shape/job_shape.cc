@@ -38,6 +38,37 @@ StrategyFamily FamilyOf(const proto::Strategy& strategy) {
   return StrategyFamily::kUnknown;
 }
 
+namespace {
+
+bool FormsNewGroups(const JobStrategy& strategy, const proto::Device& device) {
+  return strategy.family == StrategyFamily::kMirrored && device.kind() == proto::Device::CPU;
+}
+
+}  // namespace
+
+bool FormsNewGroups(const proto::Job& job) {
+  return FormsNewGroups(JobStrategy(FamilyOf(job.strategy())), job.device());
+}
+
+bool SurvivesWorkerLoss(const JobStrategy& strategy, const proto::Device& device) {
+  return TraitsOf(strategy).leases() || FormsNewGroups(strategy, device);
+}
+
+bool SurvivesWorkerLoss(const proto::Job& job) {
+  return SurvivesWorkerLoss(JobStrategy(FamilyOf(job.strategy())), job.device());
+}
+
+GroupRules GroupRulesOf(const proto::Job& job) {
+  const proto::Elastic& elastic = job.elastic();
+  // Within an epoch, the order of a sharded job belongs to its number of workers.
+  const bool sharded = job.data().sharding() != proto::Data::GLOBAL;
+  const bool waits = elastic.has_on_loss() ? elastic.on_loss() == proto::Elastic::WAIT : sharded;
+  GroupRules rules;
+  rules.least_workers = waits ? job.workers() : elastic.has_min_workers() ? elastic.min_workers() : 1;
+  if (elastic.has_wait_seconds()) rules.wait_seconds = elastic.wait_seconds();
+  return rules;
+}
+
 StrategyFamily FamilyOf(const proto::ParameterServer& servers) {
   for (const ShapeTraits& traits : KnownTraits()) {
     if (traits.servers() && traits.consistency == servers.consistency_case()) return traits.family;

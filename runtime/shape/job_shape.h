@@ -60,6 +60,20 @@ inline const ShapeTraits& TraitsOf(const proto::ParameterServer& servers) {
   return TraitsOf(FamilyOf(servers));
 }
 
+// Whether the workers of the job form a new group when one of them is lost or replaced: mirrored jobs on
+// CPUs.
+bool FormsNewGroups(const proto::Job& job);
+// Whether the job goes on after the loss of a worker, once training has begun.
+bool SurvivesWorkerLoss(const proto::Job& job);
+bool SurvivesWorkerLoss(const JobStrategy& strategy, const proto::Device& device);
+
+// The rules of proto::Elastic, with their defaults, for a job that forms new groups.
+struct GroupRules {
+  int least_workers = 1;     // A group has at least this many workers.
+  double wait_seconds = 60;  // How long training waits for so many workers.
+};
+GroupRules GroupRulesOf(const proto::Job& job);
+
 // The names that the members of Strategy.kind and ParameterServer.consistency have in a job file.
 std::string KindName(const ShapeTraits& traits);
 std::string ConsistencyName(const ShapeTraits& traits);

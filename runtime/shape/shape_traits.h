@@ -77,10 +77,9 @@ struct ShapeTraits {
 
   // True if servers keep the parameters and slots.
   bool servers() const { return consistency != proto::ParameterServer::CONSISTENCY_NOT_SET; }
-  // True: the chief leases batches, and leases the batches of a lost worker again. False: the loss of a
-  // worker ends the job, which can be resumed from a checkpoint.
+  // True: the chief leases batches, and leases the batches of a lost worker again. False: after the loss of a
+  // worker the others form a new group (FormsNewGroups), or the job ends.
   bool leases() const { return batches != Batches::kInStep; }
-  bool survives_worker_loss() const { return leases(); }
   // True if all servers make an update from the same pushes, so that a norm over all servers is the norm of
   // the update.
   bool servers_agree() const { return servers() && update == UpdateUnit::kStep; }

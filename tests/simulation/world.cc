@@ -127,7 +127,7 @@ void World::OnProcessEnd(Process& process, Process::End end) {
     return;
   }
   // The launcher replaces a worker whose process was killed, or that failed after a disturbance of its own.
-  const bool survives = TraitsOf(plan_.job()).survives_worker_loss() && process.id().role == proto::WORKER;
+  const bool survives = TraitsOf(plan_.job()).leases() && process.id().role == proto::WORKER;
   const bool newest = survives && workers_[static_cast<size_t>(process.id().index)] == &process;
   if (!newest || restarts_ >= plan_.job().max_restarts()) return;
   if (end == Process::End::kExit && disturbances_.hit().count(process.id()) == 0) return;

@@ -60,7 +60,7 @@ TEST(ShapeTraitsTest, TraitsOfEachStrategyAreConsistent) {
 TEST(ShapeTraitsTest, JobsWithLeasesSurviveTheLossOfAWorker) {
   std::set<std::string> survive;
   for (const ShapeTraits& traits : KnownTraits()) {
-    if (traits.survives_worker_loss()) survive.insert(traits.name);
+    if (traits.leases()) survive.insert(traits.name);
   }
   EXPECT_THAT(survive, ElementsAre("ps_async", "ps_stale"));
 }
