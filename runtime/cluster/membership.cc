@@ -63,6 +63,24 @@ absl::StatusOr<Membership> Membership::Replace(TaskId task, uint32_t incarnation
   return next;
 }
 
+absl::StatusOr<Membership> Membership::Regroup(const std::map<TaskId, uint32_t>& workers) const {
+  if (leased_) return Refusal("workers on leases form no groups");
+  if (workers.empty()) return Refusal("a group needs a worker");
+  if (sharded_ && static_cast<int>(workers.size()) != workers_) {
+    return Refusal("samples are sharded over ", workers_, " workers, and the group has ", workers.size());
+  }
+  TETHYS_ASSIGN_OR_RETURN(Membership next, NextGeneration());
+  for (auto& [task, seat] : next.seats_) {
+    if (task.role == proto::WORKER) seat.member = false;
+  }
+  for (const auto& [task, incarnation] : workers) {
+    TETHYS_RETURN_IF_ERROR(CheckTask(task));
+    if (incarnation != IncarnationOf(task)) TETHYS_RETURN_IF_ERROR(CheckNewer(task, incarnation));
+    next.seats_.at(task) = {.member = true, .incarnation = incarnation};
+  }
+  return next;
+}
+
 absl::StatusOr<Membership> Membership::Place(const proto::Placement& placement) const {
   bool same = placement.shard_size() == placement_->shard_size();
   for (int i = 0; same && i < placement.shard_size(); ++i) {

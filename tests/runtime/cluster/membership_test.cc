@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
@@ -42,7 +43,9 @@ class Scenario {
       now_ = Membership::Of(plan_);
       return TextOf(*now_);
     }
-    if (words.size() < 2 || !now_.has_value()) return "unknown";
+    if (!now_.has_value()) return "unknown";
+    if (words[0] == "regroup") return Become(now_->Regroup(Workers(words)));
+    if (words.size() < 2) return "unknown";
     if (words[0] == "place") return Become(now_->Place(Placement(words)));
     const TaskId task = Task(words[1]);
     uint32_t incarnation = 0;
@@ -60,6 +63,15 @@ class Scenario {
     int index = -1;
     EXPECT_TRUE(absl::SimpleAtoi(word.substr(1), &index)) << word;
     return {word[0] == 'p' ? proto::PS : proto::WORKER, index};
+  }
+  // "w0:1", "w2:3".
+  static std::map<TaskId, uint32_t> Workers(const std::vector<std::string>& words) {
+    std::map<TaskId, uint32_t> workers;
+    for (size_t i = 1; i < words.size(); ++i) {
+      const std::pair<std::string, std::string> parts = absl::StrSplit(words[i], ':');
+      EXPECT_TRUE(absl::SimpleAtoi(parts.second, &workers[Task(parts.first)])) << words[i];
+    }
+    return workers;
   }
   proto::Placement Placement(const std::vector<std::string>& words) const {
     proto::Placement placement = plan_.placement();
