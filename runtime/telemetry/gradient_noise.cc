@@ -4,9 +4,9 @@
 
 namespace tethys {
 
-void GradientNoise::Add(const proto::StepRecord& record) {
+void GradientNoise::Add(const proto::StepRecord& record, int workers) {
   const double squares = record.own_square() * record.sum_square();
-  if (workers_ < 2 || record.samples() < 1 || !std::isfinite(squares) || !(squares > 0)) return;
+  if (workers < 2 || record.samples() < 1 || !std::isfinite(squares) || !(squares > 0)) return;
   Step& step = pending_[record.step()];
   const auto samples = static_cast<double>(record.samples());
   step.epoch = record.epoch();
@@ -14,7 +14,7 @@ void GradientNoise::Add(const proto::StepRecord& record) {
   step.own_squares += record.own_square() / samples / samples;
   step.inverses += 1 / samples;
   step.sum_square = record.sum_square();
-  if (++step.records == workers_) {
+  if (++step.records == workers) {
     Count(step);
     pending_.erase(record.step());
   } else if (pending_.size() > kMostPending) {
@@ -25,7 +25,8 @@ void GradientNoise::Add(const proto::StepRecord& record) {
 void GradientNoise::Count(const Step& step) {
   const auto batch = static_cast<double>(step.samples);
   const double whole = step.sum_square / batch / batch;
-  const double variance = (step.own_squares / workers_ - whole) / (step.inverses / workers_ - 1 / batch);
+  const double variance =
+      (step.own_squares / step.records - whole) / (step.inverses / step.records - 1 / batch);
   Epoch& epoch = epochs_[step.epoch];
   ++epoch.steps;
   epoch.variance += variance;

@@ -24,12 +24,10 @@ namespace tethys {
 
 class GradientNoise {
  public:
-  explicit GradientNoise(int workers) : workers_(workers) {}
-
-  // Adds a record; records may be added in any order. A step counts once the record of every worker was
-  // added, if each worker measured its norms and had samples. A step whose records are incomplete is dropped
-  // when kMostPending later steps have begun.
-  void Add(const proto::StepRecord& record);
+  // Adds a record of a step that `workers` workers made; records may be added in any order. A step counts
+  // once the records of all of them were added, if each worker measured its norms and had samples. A step
+  // whose records are incomplete is dropped when kMostPending later steps have begun.
+  void Add(const proto::StepRecord& record, int workers);
 
   // Fills in the gradient noise: one entry for each epoch with measured steps, in ascending order of epochs.
   void FillSummary(proto::RunSummary& summary) const;
@@ -53,7 +51,6 @@ class GradientNoise {
 
   void Count(const Step& step);
 
-  const int workers_;
   std::map<int64_t, Step> pending_;  // Steps by number.
   std::map<int64_t, Epoch> epochs_;
 };

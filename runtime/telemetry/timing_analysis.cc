@@ -35,8 +35,9 @@ void IterationTimes::Add(int64_t epoch, Nanoseconds total_ns) {
 
 IterationTimes IterationTimes::Slowest(absl::Span<const IterationTimes> workers) {
   IterationTimes slowest;
+  for (const IterationTimes& worker : workers) slowest.count_ = std::max(slowest.count_, worker.count_);
   for (const IterationTimes& worker : workers) {
-    slowest.count_ = std::max(slowest.count_, worker.count_);
+    if (worker.count_ < slowest.count_) continue;
     slowest.sum_ns_ = std::max(slowest.sum_ns_, worker.sum_ns_);
     slowest.early_.resize(std::max(slowest.early_.size(), worker.early_.size()));
     for (size_t i = 0; i < worker.early_.size(); ++i) {

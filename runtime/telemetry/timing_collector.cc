@@ -10,8 +10,7 @@ TimingCollector::TimingCollector(int workers, bool lock_step, std::unique_ptr<Cs
     : lock_step_(lock_step),
       steps_csv_(std::move(steps)),
       epochs_csv_(std::move(epochs)),
-      iterations_(workers),
-      noise_(workers) {}
+      iterations_(workers) {}
 
 absl::StatusOr<std::unique_ptr<TimingCollector>> TimingCollector::Open(const std::string& run_dir,
                                                                        const Options& options) {
@@ -29,7 +28,7 @@ absl::Status TimingCollector::Begin() {
   return status;
 }
 
-absl::Status TimingCollector::Add(const proto::StepRecords& records, Nanoseconds clock_offset) {
+absl::Status TimingCollector::Add(const proto::StepRecords& records, Nanoseconds clock_offset, int workers) {
   for (const proto::StepRecord& record : records.record()) {
     if (record.rank() < 0 || record.rank() >= static_cast<int>(iterations_.size())) {
       return absl::InvalidArgumentError(absl::StrCat("a step record has rank ", record.rank(),
@@ -38,15 +37,15 @@ absl::Status TimingCollector::Add(const proto::StepRecords& records, Nanoseconds
   }
   absl::Status status;
   for (const proto::StepRecord& record : records.record()) {
-    Count(record);
+    Count(record, workers == 0 ? static_cast<int>(iterations_.size()) : workers);
     status.Update(steps_csv_->AddLine(StepsCsvLine(record, clock_offset)));
   }
   return status;
 }
 
-void TimingCollector::Count(const proto::StepRecord& record) {
+void TimingCollector::Count(const proto::StepRecord& record, int workers) {
   iterations_[record.rank()].Add(record.epoch(), record.total_ns());
-  noise_.Add(record);
+  noise_.Add(record, workers);
   ++records_;
   ++staleness_[std::clamp<int64_t>(record.staleness(), 0, kMaxStaleness)];
   sums_.samples += record.samples();

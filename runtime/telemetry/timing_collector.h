@@ -39,10 +39,11 @@ class TimingCollector {
   absl::Status Begin();
 
   // Adds records of one worker, in the order of its steps. `clock_offset`: the chief's clock minus the
-  // worker's. InvalidArgument: a rank that is not among the workers; none of the records is added. An error
+  // worker's. `workers`: the number of workers that made each of the steps, in lock step; 0: all of them.
+  // InvalidArgument: a rank that is not among the workers; none of the records is added. An error
   // of the file (ResourceExhausted: disk full) concerns earlier lines and is returned after all records were
   // counted: training may continue without the lines.
-  absl::Status Add(const proto::StepRecords& records, Nanoseconds clock_offset);
+  absl::Status Add(const proto::StepRecords& records, Nanoseconds clock_offset, int workers = 0);
 
   // Appends to epochs.csv and queues all lines of both files for writing. Does not block.
   absl::Status AddEpoch(const proto::EpochResult& result);
@@ -74,7 +75,7 @@ class TimingCollector {
 
   TimingCollector(int workers, bool lock_step, std::unique_ptr<CsvFile> steps,
                   std::unique_ptr<CsvFile> epochs);
-  void Count(const proto::StepRecord& record);
+  void Count(const proto::StepRecord& record, int workers);
   TimingAnalysis AnalyseAll() const;
   void FillTiming(double training_seconds, proto::Timing& timing) const;
 

@@ -51,9 +51,9 @@ std::vector<proto::StepRecord> DrawnStep(int64_t step, const std::vector<int64_t
 
 TEST(GradientNoise, DrawnGradientsGiveTheirNoiseScaleWithUnequalBatches) {
   std::mt19937 random(7);
-  GradientNoise noise(3);
+  GradientNoise noise;
   for (int64_t step = 0; step < 500; ++step) {
-    for (const proto::StepRecord& record : DrawnStep(step, {8, 24, 9}, random)) noise.Add(record);
+    for (const proto::StepRecord& record : DrawnStep(step, {8, 24, 9}, random)) noise.Add(record, 3);
   }
   const proto::RunSummary summary = SummaryOf(noise);
   ASSERT_EQ(summary.gradient_noise_size(), 1);
@@ -64,10 +64,10 @@ TEST(GradientNoise, DrawnGradientsGiveTheirNoiseScaleWithUnequalBatches) {
 }
 
 TEST(GradientNoise, EqualGradientsHaveNoNoiseScale) {
-  GradientNoise noise(2);
+  GradientNoise noise;
   // The gradient of every sample is 3, so the sums over batches of 2 and 4 are 6 and 12.
-  noise.Add(Record(0, 0, 2, 36, 324));
-  noise.Add(Record(1, 0, 4, 144, 324));
+  noise.Add(Record(0, 0, 2, 36, 324), 2);
+  noise.Add(Record(1, 0, 4, 144, 324), 2);
   const proto::RunSummary summary = SummaryOf(noise);
   ASSERT_EQ(summary.gradient_noise_size(), 1);
   EXPECT_NEAR(summary.gradient_noise(0).gradient_square(), 9, 1e-12);
@@ -75,16 +75,16 @@ TEST(GradientNoise, EqualGradientsHaveNoNoiseScale) {
 }
 
 TEST(GradientNoise, IncompleteAndUnmeasuredStepsDoNotCount) {
-  GradientNoise noise(2);
-  noise.Add(Record(0, 0, 2, 36, 324));  // The other worker's record never comes.
-  noise.Add(Record(0, 16, 2, 0, 0));    // The record of a step that is not measured.
-  noise.Add(Record(1, 16, 4, 0, 0));
-  noise.Add(Record(0, 32, 0, 0, 324));  // A worker without samples.
-  noise.Add(Record(1, 32, 4, 144, 324));
-  noise.Add(Record(0, 48, 2, NAN, NAN));  // A gradient that is not finite.
+  GradientNoise noise;
+  noise.Add(Record(0, 0, 2, 36, 324), 2);  // The other worker's record never comes.
+  noise.Add(Record(0, 16, 2, 0, 0), 2);    // The record of a step that is not measured.
+  noise.Add(Record(1, 16, 4, 0, 0), 2);
+  noise.Add(Record(0, 32, 0, 0, 324), 2);  // A worker without samples.
+  noise.Add(Record(1, 32, 4, 144, 324), 2);
+  noise.Add(Record(0, 48, 2, NAN, NAN), 2);  // A gradient that is not finite.
   EXPECT_EQ(SummaryOf(noise).gradient_noise_size(), 0);
-  GradientNoise alone(1);
-  alone.Add(Record(0, 0, 2, 36, 36));
+  GradientNoise alone;
+  alone.Add(Record(0, 0, 2, 36, 36), 1);
   EXPECT_EQ(SummaryOf(alone).gradient_noise_size(), 0);
 }
 
