@@ -82,6 +82,14 @@ bool CheckpointCoordinator::OnCommitted(const absl::Status& status, const std::s
   return state_ == State::kCommitting && End(status, directory, now, actions);
 }
 
+void CheckpointCoordinator::Abandon(Nanoseconds now, Actions& actions) {
+  TETHYS_CHECK(state_ == State::kWriting);
+  state_ = State::kIdle;
+  writing_.clear();
+  seconds_ += ToSeconds(now - begin_);
+  actions.push_back(AbandonSave{});
+}
+
 bool CheckpointCoordinator::End(const absl::Status& status, const std::string& directory, Nanoseconds now,
                                 Actions& actions) {
   state_ = State::kIdle;

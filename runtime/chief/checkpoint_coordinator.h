@@ -45,6 +45,10 @@ class CheckpointCoordinator {
   bool OnCommitted(const absl::Status& status, const std::string& directory, Nanoseconds now,
                    Actions& actions);
 
+  // Ends a save because its sources stop writing; another save of the same state is to follow. Requires
+  // state() == kWriting.
+  void Abandon(Nanoseconds now, Actions& actions);
+
   // Called when training begins. Until the first save, SecondsSinceSave measures the time since this call.
   void TrainingBegins(Nanoseconds now) { last_saved_ = now; }
   // Seconds since the last successful save ended, or since training began.

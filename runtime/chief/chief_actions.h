@@ -27,9 +27,10 @@ struct WriteJournal {
 struct Report {
   proto::ProgressEvent event;
 };
-struct KeepRecords {  // Records for steps.csv and the timing analysis.
+struct KeepRecords {  // Records of one worker for steps.csv and the timing analysis.
   proto::StepRecords records;
   Nanoseconds clock_offset = 0;
+  int workers = 0;  // In lock step: the number of workers that made each of the steps; 0: all of the plan.
 };
 struct KeepResources {  // Samples for resources.csv and the summary.
   TaskId task;

@@ -221,7 +221,9 @@ class ChiefProcess final : public ChiefEvents {
     }
     progress_.Add(action.event);
   }
-  void Do(KeepRecords& action) { WarnOnce(timing_->Add(action.records, action.clock_offset)); }
+  void Do(KeepRecords& action) {
+    WarnOnce(timing_->Add(action.records, action.clock_offset, action.workers));
+  }
   void Do(KeepResources& action) {
     if (resources_ == nullptr) return;
     const std::string process = TaskName(action.task.role, action.task.index);

@@ -11,11 +11,10 @@
 #include "runtime/cluster/sample_order.h"
 
 namespace tethys {
-namespace {
 
 // InvalidArgument: a number of `record` is impossible for a step, or so large that sums of such numbers could
 // overflow.
-absl::Status CheckRecord(const proto::StepRecord& record) {
+absl::Status JobController::CheckRecord(const proto::StepRecord& record) {
   // The largest accepted count, number of bytes, or duration in nanoseconds (13 days).
   constexpr int64_t kMost = int64_t{1} << 50;
   constexpr Nanoseconds kLatest = kMost << 10;  // The latest possible time: 36 years after boot.
@@ -31,6 +30,8 @@ absl::Status CheckRecord(const proto::StepRecord& record) {
   return absl::InvalidArgumentError(
       absl::StrCat("no step can have this record: ", record.ShortDebugString()));
 }
+
+namespace {
 
 int64_t LabelsOfSample(const proto::JobPlan& plan) {
   int64_t labels = 1;
@@ -53,6 +54,7 @@ JobController::JobController(proto::JobPlan plan, proto::TrainingState state, bo
       statistics_(std::move(statistics)),
       losses_(plan_, roster_, running_, now),
       pulses_(planner_.leased()),
+      group_(plan_, roster_),
       checkpoints_(plan_, state_),
       evaluation_(LabelsOfSample(plan_), plan_.job().data().classes()),
       pause_(roster_, running_) {
@@ -69,6 +71,7 @@ JobController::JobController(proto::JobPlan plan, proto::TrainingState state, bo
 void JobController::OnMessage(TaskId id, uint32_t incarnation, const proto::FromTask& message,
                               Nanoseconds now, Actions& actions) {
   if (!Concerns(id, incarnation, message)) return;
+  if (now - roster_.at(id).last_heard >= Roster::kSilent) group_.OnDelay(id, now);
   roster_.at(id).last_heard = now;
   // Measurements are kept in every phase. Messages that would advance the job are ignored once the job is
   // ending.
@@ -91,6 +94,10 @@ void JobController::OnMessage(TaskId id, uint32_t incarnation, const proto::From
     OnSaveDone(id, message.save_done(), now, actions);
   } else if (message.has_fenced() && id.role == proto::PS) {
     OnFenced(message.fenced(), now, actions);
+  } else if (message.has_formed()) {
+    OnFormed(id, message.formed(), now, actions);
+  } else if (message.has_halted() && id.role == proto::WORKER) {
+    OnHalted(id, message.halted(), now, actions);
   } else if (message.has_pausing() && id.role == proto::WORKER) {
     OnPausing(id, message.pausing(), now, actions);
   }
@@ -108,10 +115,14 @@ void JobController::Advance(Nanoseconds now, Actions& actions) {
       }
       return;
     case JobPhase::kServerSetup:
-      if (roster_.All(proto::PS, &TaskState::ready)) SetUpAll(proto::WORKER, now, actions);
+      if (roster_.All(proto::PS, &TaskState::ready) && roster_.All(proto::PS, &TaskState::formed)) {
+        SetUpAll(proto::WORKER, now, actions);
+      }
       return;
     case JobPhase::kWorkerSetup:
-      if (roster_.All(proto::WORKER, &TaskState::ready)) StartTraining(now, actions);
+      if (roster_.All(proto::WORKER, &TaskState::ready) && roster_.All(proto::WORKER, &TaskState::formed)) {
+        StartTraining(now, actions);
+      }
       return;
     case JobPhase::kTrain:
       if (roster_.All(proto::WORKER, &TaskState::run_done) && !losses_.settling()) {
@@ -128,6 +139,7 @@ void JobController::Advance(Nanoseconds now, Actions& actions) {
       }
       return;
     case JobPhase::kSave:
+    case JobPhase::kRegroup:
     case JobPhase::kStopping:
     case JobPhase::kEnded:
       return;
@@ -136,7 +148,15 @@ void JobController::Advance(Nanoseconds now, Actions& actions) {
 
 void JobController::Continue(Nanoseconds now, Actions& actions) {
   using Next = JobCourse::NextStep;
-  switch (course_.Next(planner_.Finished(state_))) {
+  const Next next = course_.Next(planner_.Finished(state_));
+  const bool takes_workers =
+      next != Next::kReportEpoch && next != Next::kStop && next != Next::kStopInterrupted;
+  if (takes_workers && MustRegroup()) {
+    course_.Regroup(false, false);
+    group_.Halt(held_.next(), now, actions);
+    return Proceed(now, actions);
+  }
+  switch (next) {
     case Next::kValidate:
       return Evaluate(JobPhase::kValidate, now, actions);
     case Next::kReportEpoch:
@@ -161,6 +181,10 @@ void JobController::Continue(Nanoseconds now, Actions& actions) {
 
 void JobController::StartTraining(Nanoseconds now, Actions& actions) {
   for (const TaskId id : roster_.Present(proto::WORKER)) running_.leases().Join(id.index);
+  if (group_.active()) {
+    group_.TrainingBegins();
+    held_.Open(roster_.Present(proto::WORKER), state_.step());
+  }
   own_.set_startup_seconds(SecondsSinceStart(now));
   checkpoints_.TrainingBegins(now);
   proto::ProgressEvent event;
@@ -197,6 +221,7 @@ void JobController::SendRuns(Actions& actions) {
 void JobController::SendRun(TaskId id, Actions& actions) {
   proto::ToTask order;
   *order.mutable_run() = running_.RunOrder(state_.step());
+  order.mutable_run()->set_generation(roster_.membership().generation());
   roster_.at(id).run_done = false;
   Send(id, std::move(order), actions);
   if (planner_.leased()) running_.SendLeases(id.index, RunningSegment::kLeasesAhead, actions);
@@ -208,6 +233,7 @@ void JobController::OnLeaseRequest(TaskId id, const proto::LeaseRequest& request
 }
 
 void JobController::OnSteps(TaskId id, const proto::StepRecords& records, Nanoseconds now, Actions& actions) {
+  if (group_.active()) return HoldSteps(id, records, now, actions);
   TaskState& task = roster_.at(id);
   for (const proto::StepRecord& record : records.record()) {
     if (const absl::Status status = CheckRecord(record); !status.ok()) {
@@ -250,7 +276,7 @@ void JobController::FinishSegment(Nanoseconds now, Actions& actions) {
   // A lost worker may have returned batches after the other workers had ended their run.
   if (running_.ReopenIfUnfinished()) return SendRuns(actions);
   if (const absl::Status status = running_.CheckAllUsed(); !status.ok()) return Fail(status, TaskId(), now);
-  statistics_.Average();
+  statistics_.Average(!planner_.leased());
   const TrainingSegment& segment = running_.segment();
   const double seconds = ToSeconds(now - own_.segment_begin_ns());
   own_.set_training_seconds(own_.training_seconds() + seconds);
@@ -291,8 +317,9 @@ void JobController::BeginSave(Nanoseconds now, Actions& actions) {
 }
 
 void JobController::SaveOpened(const absl::Status& status, Nanoseconds now, Actions& actions) {
-  if (course_.phase() == JobPhase::kSave && checkpoints_.OnOpened(status, now, actions))
-    FinishSave(now, actions);
+  if (course_.phase() != JobPhase::kSave) return;
+  if (checkpoints_.OnOpened(status, now, actions)) return FinishSave(now, actions);
+  Regroup(now, actions);
 }
 
 void JobController::OnSaveDone(TaskId id, const proto::SaveDone& done, Nanoseconds now, Actions& actions) {

@@ -31,6 +31,8 @@
 #include "runtime/chief/checkpoint_coordinator.h"
 #include "runtime/chief/chief_actions.h"
 #include "runtime/chief/evaluation_coordinator.h"
+#include "runtime/chief/group_membership.h"
+#include "runtime/chief/held_records.h"
 #include "runtime/chief/job_course.h"
 #include "runtime/chief/job_failure.h"
 #include "runtime/chief/pause_coordinator.h"
@@ -118,8 +120,11 @@ class JobController {
   void OnRunDone(TaskId id, const proto::RunDone& done, Nanoseconds now, Actions& actions);
   void OnEvaluationDone(TaskId id, const proto::EvaluationDone& done, Nanoseconds now, Actions& actions);
   void OnSaveDone(TaskId id, const proto::SaveDone& done, Nanoseconds now, Actions& actions);
+  static absl::Status CheckRecord(const proto::StepRecord& record);
   void OnApplied(TaskId id, const proto::AppliedPushes& applied, Actions& actions);
   void OnFenced(const proto::Fenced& fenced, Nanoseconds now, Actions& actions);
+  void OnFormed(TaskId id, const proto::Formed& formed, Nanoseconds now, Actions& actions);
+  void OnHalted(TaskId id, const proto::Halted& halted, Nanoseconds now, Actions& actions);
   void OnPausing(TaskId id, const proto::Pausing& pausing, Nanoseconds now, Actions& actions);
   void OnFailure(TaskId id, const proto::Failure& failure, Nanoseconds now);
 
@@ -134,6 +139,17 @@ class JobController {
   void LoseFailed(Nanoseconds now, Actions& actions);  // Loses workers that have reported a failure.
   void CheckMembers(Nanoseconds now, Actions& actions);
   std::string LossText(TaskId id, const std::string& reason) const;
+
+  // Functions for groups that form anew (job_controller_group.cc).
+  void HoldSteps(TaskId id, const proto::StepRecords& records, Nanoseconds now, Actions& actions);
+  absl::Status Count(const std::vector<CountedStep>& steps, int64_t* unrecorded, Actions& actions);
+  int64_t LastStep() const;
+  bool MustRegroup() const;
+  bool LeavesStage(Nanoseconds now, Actions& actions);
+  void Regroup(Nanoseconds now, Actions& actions);
+  void Proceed(Nanoseconds now, Actions& actions);
+  void GroupFormed(Nanoseconds now, Actions& actions);
+  std::vector<TaskId> GivenUp(const std::vector<TaskId>& silent, Nanoseconds now) const;
 
   // Functions for the stages of the job. Advance leaves the current phase once the job waits for no more
   // tasks in this phase.
@@ -187,6 +203,10 @@ class JobController {
   WorkerLosses losses_;
   PulseBook pulses_;
   QualitySums epoch_sums_;
+
+  // State of groups that form anew.
+  GroupMembership group_;
+  HeldRecords held_;
 
   // State of saves, evaluations and pauses.
   CheckpointCoordinator checkpoints_;

@@ -95,7 +95,7 @@ void JobController::SetUpAll(proto::Role role, Nanoseconds now, Actions& actions
   }
 }
 
-// Form follows Setup at once: all other members have joined, so their addresses are known.
+// Form follows Setup at once if all other members have joined, so that their addresses are known.
 void JobController::SetUp(const std::vector<TaskId>& ids, Nanoseconds now, Actions& actions) {
   roster_.AssignLocalRanks(ids);
   proto::ToTask order, form;
@@ -106,6 +106,10 @@ void JobController::SetUp(const std::vector<TaskId>& ids, Nanoseconds now, Actio
   const Nanoseconds begin = course_.training_begun() ? now : own_.started_ns();
   setup.set_seconds_left(ToSeconds(std::max<Nanoseconds>(0, begin + start_timeout_ - now)));
   *form.mutable_form()->mutable_group() = roster_.Group();
+  form.mutable_form()->set_step(state_.step());
+  // A replacement that takes its parameters from another worker gets Form once the group is halted.
+  const bool joins_later = group_.active() && course_.training_begun();
+  if (joins_later) setup.set_restore(false);
   for (const TaskId id : ids) {
     *setup.mutable_self() = roster_.at(id).member;
     setup.set_first_on_host(roster_.FirstOnHost(id));
@@ -114,6 +118,8 @@ void JobController::SetUp(const std::vector<TaskId>& ids, Nanoseconds now, Actio
       setup.mutable_statistics()->Assign(statistics.begin(), statistics.end());
     }
     Send(id, order, actions);
+    if (joins_later) continue;
+    roster_.at(id).generation = roster_.membership().generation();
     Send(id, form, actions);
   }
 }
@@ -161,7 +167,21 @@ void JobController::OnReady(TaskId id, const proto::Ready& ready, Nanoseconds no
   }
   task.ready = true;
   task.setup_ns = ready.setup_ns();
-  if (!ready.exchange().empty()) own_.set_exchange(ready.exchange().substr(0, kMaxExchangeText));
+  if (group_.active() && roster_.late(id)) return Regroup(now, actions);
+  Advance(now, actions);
+}
+
+void JobController::OnFormed(TaskId id, const proto::Formed& formed, Nanoseconds now, Actions& actions) {
+  TaskState& task = roster_.at(id);
+  if (task.generation == 0 || formed.generation() != task.generation || task.formed) return;
+  task.formed = true;
+  // The summary describes the exchange of all workers.
+  if (!formed.exchange().empty() && !course_.training_begun())
+    own_.set_exchange(formed.exchange().substr(0, kMaxExchangeText));
+  if (course_.phase() == JobPhase::kRegroup) {
+    if (group_.OnFormed(id)) GroupFormed(now, actions);
+    return;
+  }
   if (roster_.late(id)) return losses_.Enrol(id, actions);
   Advance(now, actions);
 }
@@ -174,6 +194,7 @@ void JobController::OnHeartbeat(TaskId id, const proto::Heartbeat& heartbeat, Na
   task.heartbeat.set_clock_offset_ns(
       std::clamp(heartbeat.clock_offset_ns(), -kMostClockOffset, kMostClockOffset));
   task.HasMade(heartbeat.step());
+  if (heartbeat.computing()) group_.OnDelay(id, now);
   if (!heartbeat.resources().empty() && heartbeat.resources_size() <= kMaxSamplesPerBeat) {
     pulses_.AddSamples(id, task.member.host(), heartbeat.resources());
     actions.push_back(
@@ -188,7 +209,10 @@ void JobController::OnHeartbeat(TaskId id, const proto::Heartbeat& heartbeat, Na
 
 // ------------------------------------------------------------------------------------------------ losses
 
-bool JobController::Survives(TaskId id) const { return planner_.leased() && id.role == proto::WORKER; }
+// In lock step, the loss of a worker before training begins ends the job.
+bool JobController::Survives(TaskId id) const {
+  return id.role == proto::WORKER && (planner_.leased() || (group_.active() && course_.training_begun()));
+}
 
 std::string JobController::LossText(TaskId id, const std::string& reason) const {
   return absl::StrCat("lost ", roster_.Describe(id), ": ", reason, ", last step ", roster_.at(id).step);
@@ -209,6 +233,10 @@ void JobController::Lose(TaskId id, const std::string& reason, Nanoseconds now, 
   losses_.Lose(id, reason, text, now, actions);
   evaluation_.OnLost(id);
   if (id.role == proto::WORKER) statistics_.OnLost(id.index);
+  if (group_.active()) {
+    group_.OnLost(id, text);
+    return Regroup(now, actions);
+  }
   if (roster_.workers_left() == 0 && !losses_.awaits_replacement()) {
     return Fail(absl::UnavailableError(absl::StrCat(
                     text, "; no worker is left, and max_restarts (", plan_.job().max_restarts(),
@@ -297,6 +325,7 @@ void JobController::OnTick(Nanoseconds now, Actions& actions) {
   CheckMembers(now, actions);
   LoseFailed(now, actions);
   pause_.OnTick(now, actions);
+  Regroup(now, actions);
   if (failure_.Due(now)) return Stop(failure_.status(), failure_.culprit(), now, actions);
   if (course_.training_begun() && now - own_.last_progress_ns() >= kProgressInterval)
     ReportProgress(now, actions);
@@ -305,11 +334,17 @@ void JobController::OnTick(Nanoseconds now, Actions& actions) {
 
 // Handles tasks that are silent, not ready in time, or not replaced in time.
 void JobController::CheckMembers(Nanoseconds now, Actions& actions) {
-  for (const TaskId id : roster_.FindSilent(now, silence_)) {
+  for (const TaskId id : GivenUp(roster_.FindSilent(now, silence_), now)) {
     OnLost(id,
            absl::DeadlineExceededError(
                absl::StrCat("it was silent for ", ToSeconds(silence_), " s (timeouts.silence)")),
            now, actions);
+  }
+  const bool forms = group_.stage() == GroupMembership::Stage::kForming;
+  const Nanoseconds answer =
+      forms ? start_timeout_ + kReportTime : FromSeconds(plan_.job().timeouts().step());
+  if (const auto overdue = group_.Overdue(answer, now); overdue.has_value() && !failure_.any()) {
+    Lose(overdue->worker, overdue->why, now, actions);
   }
   const std::string patience = absl::StrCat("within ", ToSeconds(start_timeout_), " s (timeouts.start)");
   if (planner_.leased() && roster_.workers_left() == 0 && now - losses_.last() > start_timeout_) {

@@ -16,6 +16,8 @@ const char* DoingText(JobPhase phase) {
       return "testing";
     case JobPhase::kSave:
       return "saving";
+    case JobPhase::kRegroup:
+      return "forming a group";
     default:
       return "";
   }
@@ -27,7 +29,7 @@ void JobController::ReportProgress(Nanoseconds now, Actions& actions) {
   own_.set_last_progress_ns(now);
   proto::ProgressEvent event;
   proto::Progress& progress = *event.mutable_progress();
-  const bool training = course_.phase() == JobPhase::kTrain;
+  const bool training = course_.in_segment();
   const TrainingSegment& segment = running_.segment();
   const int64_t done = training ? segment.positions.begin + running_.used_count() : state_.position();
   progress.set_doing(DoingText(course_.phase()));
@@ -105,6 +107,7 @@ void JobController::FillSummary(Nanoseconds now, proto::RunSummary& summary) con
   *summary.mutable_attempt() = state_.attempt();
   *summary.add_attempt() = OwnAttempt(now);
   losses_.FillSummary(summary);
+  group_.FillSummary(summary);
   checkpoints_.FillSummary(summary);
   summary.set_steps(state_.step());
   summary.set_epochs(state_.epoch());

@@ -25,6 +25,9 @@ void JobController::Save(proto::ChiefState& state) const {
   checkpoints_.Save(*state.mutable_save());
   evaluation_.Save(*state.mutable_evaluation());
   pulses_.Save(*state.mutable_pulse());
+  if (!group_.active()) return;
+  group_.Save(*state.mutable_group());
+  held_.Save(*state.mutable_held());
 }
 
 absl::StatusOr<std::unique_ptr<JobController>> JobController::Restore(proto::JobPlan plan,
@@ -60,6 +63,8 @@ absl::Status JobController::RestoreParts(const proto::ChiefState& state) {
   part("save", checkpoints_.Restore(state.save(), servers > 0 ? servers : workers));
   part("evaluation", evaluation_.Restore(state.evaluation(), workers));
   part("pulse", pulses_.Restore(state.pulse()));
+  part("group", group_.Restore(state.group()));
+  part("held", held_.Restore(state.held(), workers));
 
   const proto::TrainingState& training = state.training();
   check.Count("training.step", training.step());
@@ -88,10 +93,10 @@ absl::Status JobController::CheckStages() const {
   const bool saves = checkpoints_.state() != CheckpointCoordinator::State::kIdle;
   const bool pauses = pause_.state() != PauseCoordinator::State::kIdle;
   StateCheck check;
-  check.That(phase == JobPhase::kTrain || ending() || running_.used_count() == segment.positions.count(),
+  check.That(course_.in_segment() || ending() || running_.used_count() == segment.positions.count(),
              "the job is at a barrier, but the segment has unused samples");
-  check.That(phase != JobPhase::kTrain || (running_.open() && segment.epoch == state_.epoch() &&
-                                           segment.positions.begin == state_.position()),
+  check.That(!course_.in_segment() || (running_.open() && segment.epoch == state_.epoch() &&
+                                       segment.positions.begin == state_.position()),
              "the job trains, but no segment begins at the last barrier");
   check.That(ending() || saves == (phase == JobPhase::kSave),
              "the job saves outside the phase for saving, or is in this phase without saving");
@@ -99,6 +104,13 @@ absl::Status JobController::CheckStages() const {
              "a segment is paused, but no interrupt can have paused it");
   check.That(!course_.evaluating() || (evaluation_.id() > 0 && evaluation_.id() == own_.order_id()),
              "the job evaluates, but the evaluation is not the last order");
+  const bool regroups = phase == JobPhase::kRegroup;
+  check.That(!regroups || group_.active(), "a group forms, which this job never does");
+  check.That(ending() || regroups == (group_.stage() != GroupMembership::Stage::kFormed),
+             "a group forms outside the phase for forming groups, or no group forms in this phase");
+  const bool holds = group_.active() && course_.training_begun() && !ending();
+  check.That(!holds || (held_.next() >= state_.step() && held_.newest() <= LastStep()),
+             "the records that are held concern steps outside the segment");
   check.That(evaluation_.id() <= own_.order_id(), "an evaluation is newer than the last order");
   return check.status();
 }

@@ -32,6 +32,12 @@ void JobCourse::Enter(JobPhase phase) {
   if (phase == JobPhase::kSave) state_.save = SaveStage::kTried;
 }
 
+void JobCourse::Regroup(bool in_segment, bool leaves_save) {
+  Enter(JobPhase::kRegroup);
+  state_.in_segment = in_segment;
+  if (leaves_save) state_.save = SaveStage::kDue;
+}
+
 void JobCourse::SegmentEnded(const Barrier& barrier) {
   state_.epoch_result = barrier.epoch_ended ? EpochResultStage::kTrained : EpochResultStage::kNone;
   state_.save = barrier.save_due ? SaveStage::kDue : SaveStage::kNotDue;
@@ -43,6 +49,7 @@ void JobCourse::Save(proto::CourseState& state) const {
   state.set_save(static_cast<Saved::SaveStage>(state_.save));
   state.set_tested(state_.tested);
   state.set_interrupted(state_.interrupted);
+  state.set_in_segment(state_.in_segment);
 }
 
 absl::Status JobCourse::Restore(const proto::CourseState& state) {
@@ -54,7 +61,8 @@ absl::Status JobCourse::Restore(const proto::CourseState& state) {
             .epoch_result = static_cast<EpochResultStage>(state.epoch_result()),
             .save = static_cast<SaveStage>(state.save()),
             .tested = state.tested(),
-            .interrupted = state.interrupted()};
+            .interrupted = state.interrupted(),
+            .in_segment = state.in_segment()};
   return absl::OkStatus();
 }
 

@@ -3,6 +3,9 @@
 //
 //   gather -> set servers up -> set workers up -> [ train -> validate? -> save? ]* -> test? -> save -> stop
 //
+// If workers form a new group, any stage from training on is left for kRegroup. Then the segment, the
+// evaluation or the save begins anew.
+//
 //   course.SegmentEnded({.epoch_ended = true, .save_due = false});
 //   course.Next(finished)   -> kValidate
 //   course.Enter(JobPhase::kValidate) ... course.EpochValidated()
@@ -24,6 +27,7 @@ enum class JobPhase {
   kValidate,
   kTest,
   kSave,
+  kRegroup,
   kStopping,
   kEnded
 };
@@ -54,6 +58,7 @@ class JobCourse {
     SaveStage save = SaveStage::kNotDue;
     bool tested = false;
     bool interrupted = false;
+    bool in_segment = false;  // In kRegroup: within a segment, not at a barrier.
 
     bool operator==(const State&) const = default;
   };
@@ -69,6 +74,8 @@ class JobCourse {
 
   // Entering kTrain leaves the barrier; entering kSave sets SaveStage::kTried. Requires invariant 1.
   void Enter(JobPhase phase);
+  // Enters kRegroup. A save that was left is due again.
+  void Regroup(bool in_segment, bool leaves_save);
 
   struct Barrier {
     bool epoch_ended = false;
@@ -91,6 +98,10 @@ class JobCourse {
   bool interrupted() const { return state_.interrupted; }
   bool training_begun() const { return state_.phase >= JobPhase::kTrain; }
   bool evaluating() const { return state_.phase == JobPhase::kValidate || state_.phase == JobPhase::kTest; }
+  // Whether the job trains or, in kRegroup, has left a segment that is to be continued.
+  bool in_segment() const {
+    return state_.phase == JobPhase::kTrain || (state_.phase == JobPhase::kRegroup && state_.in_segment);
+  }
   bool ending() const { return state_.phase >= JobPhase::kStopping; }
 
  private:

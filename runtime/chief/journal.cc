@@ -35,6 +35,12 @@ std::string Lost(proto::Role role, int index, const std::string& reason) {
   return absl::StrCat("lost ", TaskName(role, index), " ", Line(reason), "\n");
 }
 
+std::string Group(uint32_t generation, int64_t step, const std::vector<TaskId>& workers) {
+  std::string line = absl::StrCat("group ", generation, " ", step);
+  for (const TaskId worker : workers) absl::StrAppend(&line, " ", worker.index);
+  return line + "\n";
+}
+
 std::string Lease(int worker, int64_t epoch, int64_t begin, int64_t end) {
   return absl::StrCat("lease ", worker, " ", epoch, " ", begin, " ", end, "\n");
 }

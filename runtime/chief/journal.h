@@ -6,6 +6,7 @@
 //                                           the attempt's starting state; SAMPLES: positions per epoch
 //   member ROLE INDEX INCARNATION HOST ADDRESS
 //   lost ROLE INDEX REASON...
+//   group GENERATION STEP WORKER...         these workers formed a group, with the parameters of STEP steps
 //   lease WORKER EPOCH BEGIN END            positions [BEGIN, END) of the epoch's sample order
 //   used WORKER STEP BEGIN COUNT            a worker trained on samples [BEGIN, BEGIN + COUNT)
 //   applied SERVER WORKER SEQUENCE BEGIN COUNT VERSION
@@ -25,6 +26,7 @@
 
 #include "proto/chief.pb.h"
 #include "proto/member.pb.h"
+#include "runtime/cluster/task_id.h"
 
 namespace tethys::journal {
 
@@ -36,6 +38,7 @@ std::string Attempt(const proto::TrainingState& start, int64_t epoch_length, int
                     const std::string& strategy);
 std::string Member(const proto::Member& member);
 std::string Lost(proto::Role role, int index, const std::string& reason);
+std::string Group(uint32_t generation, int64_t step, const std::vector<TaskId>& workers);
 std::string Lease(int worker, int64_t epoch, int64_t begin, int64_t end);
 std::string Used(int worker, int64_t step, int64_t begin, int64_t count);
 std::string Applied(int server, const proto::AppliedPush& push);

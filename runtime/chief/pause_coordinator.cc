@@ -21,6 +21,11 @@ void PauseCoordinator::Begin(Nanoseconds now, Actions& actions) {
   }
 }
 
+void PauseCoordinator::Abandon() {
+  state_ = State::kIdle;
+  answers_.clear();
+}
+
 void PauseCoordinator::OnTick(Nanoseconds now, Actions& actions) {
   if (state_ != State::kPausing || now - asked_ < kPatience) return;
   asked_ = now;
@@ -39,7 +44,7 @@ void PauseCoordinator::Ask(TaskId worker, Actions& actions) {
 
 absl::Status PauseCoordinator::OnPausing(TaskId worker, const proto::Pausing& pausing, Actions& actions) {
   if (state_ == State::kIdle || pausing.run() != segment_.run()) return absl::OkStatus();
-  const int64_t steps = segment_.segment().steps;
+  const int64_t steps = segment_.segment().steps - segment_.made();
   if (pausing.steps() < 0 || pausing.steps() > steps) {
     return absl::InvalidArgumentError(absl::StrCat("this worker pauses after ", pausing.steps(),
                                                    " steps, but the segment has only ", steps));
@@ -52,7 +57,7 @@ absl::Status PauseCoordinator::OnPausing(TaskId worker, const proto::Pausing& pa
 }
 
 void PauseCoordinator::OnRunDone(TaskId worker, Actions& actions) {
-  Note(worker, segment_.segment().steps, 0, actions);
+  Note(worker, segment_.segment().steps - segment_.made(), 0, actions);
 }
 
 void PauseCoordinator::Note(TaskId worker, int64_t steps, int64_t missing, Actions& actions) {
@@ -64,7 +69,7 @@ void PauseCoordinator::Note(TaskId worker, int64_t steps, int64_t missing, Actio
     cut = std::max(cut, answer.steps);
   }
   state_ = State::kCut;
-  segment_.CutAfter(cut);
+  segment_.CutAfter(segment_.made() + cut);
   proto::ToTask order;
   order.mutable_cut()->set_run(segment_.run());
   order.mutable_cut()->set_steps(cut);

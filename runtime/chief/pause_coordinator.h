@@ -41,6 +41,9 @@ class PauseCoordinator {
   // Notes that the worker has made all steps of the segment, perhaps before the Pause reached it.
   void OnRunDone(TaskId worker, Actions& actions);
 
+  // Forgets the pause: the workers have left the segment.
+  void Abandon();
+
   State state() const { return state_; }
 
   void Save(proto::PauseState& state) const;

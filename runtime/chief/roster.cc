@@ -27,6 +27,8 @@ void Save(const TaskState& task, proto::TaskRecord& saved) {
   saved.set_lost(task.lost);
   saved.set_missed(task.missed);
   saved.set_candidate(task.candidate);
+  saved.set_generation(task.generation);
+  saved.set_formed(task.formed);
 }
 
 TaskState TaskOfRecord(const proto::TaskRecord& saved) {
@@ -42,6 +44,8 @@ TaskState TaskOfRecord(const proto::TaskRecord& saved) {
           .heartbeat = saved.heartbeat(),
           .setup_ns = saved.setup_ns(),
           .step = saved.step(),
+          .generation = saved.generation(),
+          .formed = saved.formed(),
           .lost = saved.lost(),
           .missed = saved.missed(),
           .candidate = saved.candidate()};
@@ -50,14 +54,17 @@ TaskState TaskOfRecord(const proto::TaskRecord& saved) {
 absl::Status CheckMember(TaskId id, const proto::TaskRecord& saved, const Membership& membership) {
   const uint32_t own = saved.member().incarnation();
   const uint32_t newest = membership.IncarnationOf(id);
-  const bool survives = id.role == proto::WORKER && membership.leased();
+  const bool worker = id.role == proto::WORKER;
   const bool settled = membership.Has(id) && !saved.lost() && saved.candidate() == 0;
-  if ((!survives && !settled) || (saved.candidate() != 0 && saved.candidate() < own)) {
+  if ((!worker && !settled) || (saved.candidate() != 0 && saved.candidate() < own)) {
     return absl::InvalidArgumentError(absl::StrCat(
         TaskName(id.role, id.index), " is replaced, but this job does not survive the loss of this task"));
   }
-  const bool fits =
-      membership.Has(id) ? !saved.lost() && own == newest : own > newest || (saved.lost() && own == newest);
+  // In lock step a lost worker is a member until a new group forms.
+  const bool stays = worker && !membership.leased();
+  const bool fits = !membership.Has(id) ? own > newest || (saved.lost() && own == newest)
+                    : stays             ? own >= newest
+                                        : !saved.lost() && own == newest;
   if (fits) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(TaskName(id.role, id.index), " has incarnation ", own,
                                                  ", which does not fit the membership"));
@@ -91,7 +98,8 @@ void TaskState::Begin(TaskId id, uint32_t incarnation, Nanoseconds now) {
   heartbeat.Clear();
   step = missed = 0;
   failure.clear();
-  lost = gone = failed = joined = ready = false;
+  generation = 0;
+  lost = gone = failed = joined = ready = formed = false;
 }
 
 Roster::Roster(Membership membership, Nanoseconds now)
@@ -109,12 +117,19 @@ void Roster::TakesPart(TaskId id) {
   membership_ = *std::move(next);
 }
 
+absl::Status Roster::Regroup(const std::vector<TaskId>& workers) {
+  std::map<TaskId, uint32_t> incarnations;
+  for (const TaskId id : workers) incarnations[id] = at(id).member.incarnation();
+  TETHYS_ASSIGN_OR_RETURN(membership_, membership_.Regroup(incarnations));
+  return absl::OkStatus();
+}
+
 void Roster::Lose(TaskId id) {
   TaskState& task = at(id);
   task.lost = task.gone = true;
-  task.joined = task.ready = false;
+  task.joined = task.ready = task.formed = false;
   task.last_heard = 0;
-  if (!membership_.Has(id)) return;
+  if (!membership_.leased() || !membership_.Has(id)) return;
   absl::StatusOr<Membership> next = membership_.Remove(id);
   TETHYS_CHECK(next.ok(), next.status().message());
   membership_ = *std::move(next);
@@ -124,7 +139,7 @@ proto::Group Roster::Group() const {
   proto::Group group;
   group.set_generation(membership_.generation());
   for (const auto& [id, task] : tasks_) {
-    if (!task.lost) *group.add_member() = task.member;
+    if (!task.lost && (membership_.leased() || takes_part(id))) *group.add_member() = task.member;
   }
   return group;
 }
@@ -191,7 +206,7 @@ std::vector<TaskId> Roster::FindSilent(Nanoseconds now, Nanoseconds patience) {
 int64_t Roster::UsualStep() const {
   std::vector<int64_t> steps;
   for (const auto& [id, task] : tasks_) {
-    const bool there = task.last_heard != 0 && !task.gone && membership_.Has(id);
+    const bool there = task.last_heard != 0 && !task.gone && takes_part(id);
     if (id.role == proto::WORKER && there) steps.push_back(task.pace());
   }
   std::sort(steps.begin(), steps.end());

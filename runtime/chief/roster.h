@@ -35,7 +35,9 @@ struct TaskState {
   proto::Heartbeat heartbeat;  // The last heartbeat, without its resource samples.
   int64_t setup_ns = 0;
   int64_t step = 0;
-  // The fields below are used only for workers that train on leases.
+  uint32_t generation = 0;  // The generation of the newest Form that the process was sent; 0: none.
+  bool formed = false;      // True: the process has answered this Form.
+  // The fields below are used only for workers whose loss the job survives.
   bool lost = false;  // True: the task is not waited for, and its messages are ignored.
   // The number of steps by which the median worker was ahead of this replacement when the replacement began
   // to take part. 0 if batches are leased in rounds, because a replacement's own count then starts at the
@@ -52,8 +54,10 @@ struct TaskState {
   int64_t pace() const { return step + missed; }
 };
 
-// Invariant: a task is a member unless it is lost, or is a replacement that does not take part yet. The
-// membership names the incarnation of each member's process.
+// A task takes part if it is a member and its process is the one that the membership names.
+//
+// Invariant: a task takes part unless it is lost, or is a replacement that does not take part yet. On leases,
+// a lost worker is no member. In lock step, a lost worker stays a member until the others form a new group.
 class Roster {
  public:
   // A task is shown as silent if nothing was heard from it for this time.
@@ -72,15 +76,18 @@ class Roster {
   const Membership& membership() const { return membership_; }
   // Lets the task's newest process take part from now on. Requires that no process of the task takes part.
   void TakesPart(TaskId id);
+  // Makes exactly these workers the members of a new group. Requires workers that are not lost. Errors: as
+  // Membership::Regroup.
+  absl::Status Regroup(const std::vector<TaskId>& workers);
   // Notes that the task's process is lost.
   void Lose(TaskId id);
   // Whether the task's process is a replacement that does not take part yet.
-  bool late(TaskId id) const { return !at(id).lost && !membership_.Has(id); }
+  bool late(TaskId id) const { return !at(id).lost && !takes_part(id); }
 
-  // The tasks of a role that take part.
+  // The members of a role.
   std::vector<TaskId> Present(proto::Role role) const { return membership_.Members(role); }
-  // The group that the tasks form now: all members, and the replacements that do not take part yet. Lost
-  // tasks are not in the group.
+  // The group that the tasks form now: all members that are not lost and, on leases, the replacements that do
+  // not take part yet.
   proto::Group Group() const;
   // Whether no earlier task of the group runs on the task's host. Requires a task that is not lost.
   bool FirstOnHost(TaskId id) const;
@@ -116,6 +123,10 @@ class Roster {
   absl::Status Restore(const proto::JobPlan& plan, const proto::RosterState& state);
 
  private:
+  bool takes_part(TaskId id) const {
+    return membership_.Has(id) && membership_.IncarnationOf(id) == at(id).member.incarnation();
+  }
+
   Membership membership_;
   std::map<TaskId, TaskState> tasks_;  // Every task of the plan.
   Nanoseconds last_search_;

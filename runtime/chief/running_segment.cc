@@ -15,6 +15,7 @@ constexpr int64_t kMaxSample = int64_t{1} << 61;
 
 void RunningSegment::Open(const TrainingSegment& segment, int shares) {
   segment_ = segment;
+  made_ = 0;
   ledger_.emplace(segment.positions);
   if (planner_.leased()) leases_.Open(planner_.Batches(segment, shares));
 }
@@ -40,9 +41,9 @@ proto::Run RunningSegment::RunOrder(int64_t first_step) const {
   proto::Run run;
   run.set_number(run_);
   run.set_epoch(segment_.epoch);
-  run.set_begin(segment_.positions.begin);
+  run.set_begin(std::min(segment_.positions.end, segment_.positions.begin + made_ * planner_.batch()));
   run.set_end(segment_.positions.end);
-  run.set_first_step(first_step);
+  run.set_first_step(first_step + made_);
   return run;
 }
 
@@ -91,6 +92,7 @@ int64_t RunningSegment::SampleBegin(Slice positions) const {
 
 void RunningSegment::Save(proto::SegmentState& state) const {
   state.set_run(run_);
+  state.set_made(made_);
   leases_.Save(*state.mutable_leases());
   if (!open()) return;
   state.set_open(true);
@@ -107,6 +109,7 @@ absl::Status RunningSegment::Restore(const proto::SegmentState& state, int worke
   segment.epoch = state.epoch();
   segment.positions = SliceOf(state.positions());
   check.Count("run", state.run());
+  check.Within("made", state.made(), 0, std::max<int64_t>(0, state.steps()));
   check.Within("epoch", segment.epoch, 0, last_epoch());
   const auto& [begin, end] = segment.positions;
   check.That(0 <= begin && begin <= end && end <= planner_.epoch_positions(), "the segment [", begin, ", ",
@@ -147,6 +150,7 @@ absl::Status RunningSegment::Restore(const proto::SegmentState& state, int worke
   TETHYS_RETURN_IF_ERROR(check.status());
   segment_ = segment;
   run_ = state.run();
+  made_ = state.made();
   ledger_.reset();
   if (state.open()) ledger_ = std::move(ledger);
   return absl::OkStatus();

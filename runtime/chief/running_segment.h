@@ -29,10 +29,14 @@ class RunningSegment {
   // Begins a segment, whose samples are split into `shares` shares. Requires that no batch of the previous
   // segment is held.
   void Open(const TrainingSegment& segment, int shares);
-  // Begins a run over the segment: the first run, or a further run for batches that lost workers returned.
-  void BeginRun() { ++run_; }
-  // Lost workers may return batches after all other workers were told that there are no more leases. If so,
-  // makes these batches available for leases and returns true. Requires that all workers have ended the run.
+  // Begins a run over the segment: the first run, or a further run, either for batches that lost workers
+  // returned or, in lock step, for the steps after the first `made` steps.
+  void BeginRun(int64_t made = 0) {
+    ++run_;
+    made_ = made;
+  }
+  // If lost workers returned batches after every other worker was told that it gets no more leases, makes
+  // these batches available for leases and returns true. Requires that all workers have ended the run.
   bool ReopenIfUnfinished();
 
   // End the segment early: CutAfter after its first `steps` steps, CutToLeased after the last leased batch.
@@ -40,7 +44,7 @@ class RunningSegment {
   void CutAfter(int64_t steps);
   void CutToLeased();
 
-  // Returns the order to take part in the run. `first_step`: the global step with which the run begins.
+  // Returns the order to take part in the run. `first_step`: the global step with which the segment begins.
   proto::Run RunOrder(int64_t first_step) const;
   // Leases the next batches to a worker, and records them in the journal.
   void SendLeases(int worker, int batches, Actions& actions);
@@ -60,6 +64,8 @@ class RunningSegment {
   // The last epoch whose positions, counted over the whole job, are within the limits of a job.
   int64_t last_epoch() const;
   int64_t run() const { return run_; }
+  // The steps of the segment before the current run.
+  int64_t made() const { return made_; }
   const TrainingSegment& segment() const { return segment_; }
   LeaseBook& leases() { return leases_; }
   SampleLedger& ledger() { return *ledger_; }  // Requires Open.
@@ -78,6 +84,7 @@ class RunningSegment {
 
   TrainingSegment segment_;
   int64_t run_ = 0;
+  int64_t made_ = 0;
   absl::optional<SampleLedger> ledger_;
   LeaseBook leases_;
 };

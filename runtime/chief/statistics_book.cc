@@ -51,13 +51,13 @@ absl::Status StatisticsBook::OnRunDone(int worker, const proto::RunDone& done) {
 
 void StatisticsBook::OnLost(int worker) { workers_[worker] = {}; }
 
-void StatisticsBook::Average() {
+void StatisticsBook::Average(bool equally) {
   if (!Tracks()) return;
   std::vector<const Worker*> counted;
   bool all_known = true;
   for (const Worker& worker : workers_) {
     all_known = all_known && !worker.own.empty();
-    if (!worker.own.empty() && worker.steps > 0) counted.push_back(&worker);
+    if (!worker.own.empty() && (equally || worker.steps > 0)) counted.push_back(&worker);
   }
   current_.workers.clear();
   if (all_known) {
@@ -66,9 +66,9 @@ void StatisticsBook::Average() {
   if (counted.empty()) return;
   // If all workers have made the same number of steps, each weight is 1 instead of that number, so that
   // rounding does not depend on the number of steps.
-  const bool equal = std::all_of(counted.begin(), counted.end(), [&](const Worker* worker) {
-    return worker->steps == counted.front()->steps;
-  });
+  const bool equal = equally || std::all_of(counted.begin(), counted.end(), [&](const Worker* worker) {
+                       return worker->steps == counted.front()->steps;
+                     });
   double weights = 0;
   std::vector<double> sums(current_.mean.size());
   for (const Worker* worker : counted) {

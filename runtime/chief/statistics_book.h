@@ -34,10 +34,11 @@ class StatisticsBook {
   absl::Status OnRunDone(int worker, const proto::RunDone& done);
   void OnLost(int worker);
 
-  // Computes the mean over the workers, weighted by their steps (equal weights in lock step, where all
-  // workers make every step; an asynchronous worker with few steps has learnt little). If no worker has made
-  // a step, the mean does not change.
-  void Average();
+  // Computes the mean over the workers whose statistics are known. In lock step (`equally`) each has the same
+  // weight, also a replacement, which began with the mean. Otherwise workers are weighted by their steps: an
+  // asynchronous worker with few steps has learnt little; if no worker has made a step, the mean does not
+  // change.
+  void Average(bool equally = false);
 
   // The statistics that the last Average computed.
   const MovingStatistics& current() const { return current_; }

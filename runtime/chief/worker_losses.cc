@@ -89,6 +89,21 @@ void WorkerLosses::Settle(TaskId id, Actions& actions) {
   }
 }
 
+bool WorkerLosses::Awaited(TaskId id) const {
+  const uint32_t own = roster_.at(id).member.incarnation();
+  return std::any_of(losses_.begin(), losses_.end(), [&](const proto::WorkerLoss& loss) {
+    return loss.worker() == id.index && loss.incarnation() + 1 == own && loss.replaced_seconds() == 0;
+  });
+}
+
+void WorkerLosses::Replaced(TaskId id, Nanoseconds now, Actions& actions) {
+  const double seconds = ToSeconds(now - questions_[id].lost_at);
+  LastOf(id).set_replaced_seconds(seconds);
+  proto::ProgressEvent event;
+  event.set_note(absl::StrFormat("%s takes part again after %.1f s", roster_.Describe(id), seconds));
+  actions.push_back(Report{std::move(event)});
+}
+
 void WorkerLosses::TakesPart(TaskId id, Nanoseconds now, Actions& actions) {
   TaskState& task = roster_.at(id);
   // In rounds, a replacement counts its steps from the round in which it begins, so it has missed none.
@@ -100,11 +115,7 @@ void WorkerLosses::TakesPart(TaskId id, Nanoseconds now, Actions& actions) {
   // The replacement has no step in rounds dealt since the servers were asked, so they must not wait for the
   // replacement in those rounds.
   if (segment_.leases().next_round() > question.fence.clock()) SendToServers(question.fence, actions);
-  const double seconds = ToSeconds(now - question.lost_at);
-  LastOf(id).set_replaced_seconds(seconds);
-  proto::ProgressEvent event;
-  event.set_note(absl::StrFormat("%s takes part again after %.1f s", roster_.Describe(id), seconds));
-  actions.push_back(Report{std::move(event)});
+  Replaced(id, now, actions);
 }
 
 bool WorkerLosses::awaits_replacement() const {

@@ -43,6 +43,10 @@ class WorkerLosses {
 
   // Settles each batch that the worker held, by the servers' reports: it is used, torn, or free again.
   void Settle(TaskId id, Actions& actions);
+  // Whether the worker's process is the replacement of a lost one, and did not train until now.
+  bool Awaited(TaskId id) const;
+  // Notes that the replacement of a lost worker trains from now on.
+  void Replaced(TaskId id, Nanoseconds now, Actions& actions);
   // Lets the replacement take part from now on.
   void TakesPart(TaskId id, Nanoseconds now, Actions& actions);
 

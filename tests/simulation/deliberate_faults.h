@@ -30,6 +30,13 @@ enum class Fault {
   kFadedSlots,
   kStaleSum,
   kStaleEvaluation,
+  kCountsFirstRecord,
+  kCountsAtHalted,
+  kNewcomerClaimsState,
+  kForgetsHalt,
+  kNoHolderPatience,
+  kOldAnswer,
+  kAppliesAfterHalt,
 };
 
 struct DeliberateFault {
@@ -60,8 +67,15 @@ inline constexpr DeliberateFault kDeliberateFaults[] = {
     {"faded_slots", Kind::kMirrored, "a resumed job begins with new optimizer slots"},
     {"stale_sum", Kind::kMirrored, "a worker adds a gradient of the step before"},
     {"stale_evaluation", Kind::kAsync, "a worker evaluates without the newest parameters"},
+    {"counts_first_record", Kind::kMirrored, "a step counts when one worker has recorded it"},
+    {"counts_at_halted", Kind::kMirrored, "a step counts when a worker has said that it has it"},
+    {"newcomer_claims_state", Kind::kMirrored, "a replacement says that it has what it was to copy"},
+    {"forgets_halt", Kind::kMirrored, "a worker of a group that forms is not halted"},
+    {"no_holder_patience", Kind::kMirrored, "a silent worker is given up though it alone has the parameters"},
+    {"old_answer", Kind::kMirrored, "what a lost process said counts for its replacement"},
+    {"applies_after_halt", Kind::kMirrored, "a worker applies a step after it has left the group"},
 };
-static_assert(std::size(kDeliberateFaults) == static_cast<size_t>(Fault::kStaleEvaluation) + 1);
+static_assert(std::size(kDeliberateFaults) == static_cast<size_t>(Fault::kAppliesAfterHalt) + 1);
 
 inline absl::optional<Fault> ParseFault(absl::string_view name) {
   for (size_t fault = 0; fault < std::size(kDeliberateFaults); ++fault) {

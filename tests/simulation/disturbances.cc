@@ -31,9 +31,13 @@ void Disturbances::BeginAttempt(bool quiet) {
     });
   }
   for (int64_t left = random.Between(0, 3); left > 0; --left) {
-    const auto point = static_cast<Point>(random.Between(0, kPoints - 1));
+    // Half of what happens to mirrored jobs concerns groups that form anew.
+    const bool group = world_.kind() == Kind::kMirrored && random.Chance(0.5);
+    const auto point = group
+                           ? random.Pick({Point::kHalting, Point::kForming, Point::kCopying, Point::kFormed})
+                           : static_cast<Point>(random.Between(0, kPoints - 1));
     const bool often = point == Point::kFirstRecord || point == Point::kPushing || point == Point::kApplying;
-    aims_.push_back({point, random.Between(1, often ? 30 : 3), DrawWhat()});
+    aims_.push_back({point, random.Between(1, often ? 30 : group ? 8 : 3), DrawWhat()});
   }
 }
 

@@ -20,18 +20,23 @@ enum class Point {
   kEnrolling,    // The replacement of a lost worker is ready, and servers are told of it.
   kFirstRecord,  // Some workers have recorded a step, other workers have not.
   kPushing,      // A worker has sent some parts of a push.
-  kApplying,    // A server has applied a push (in lock step: a part of a push), but has not sent all answers.
-  kFencing,     // Servers are told of a lost worker.
-  kPausing,     // An interrupt ends the segment.
-  kFirstDone,   // The first worker has ended its run.
-  kSaving,      // Some parts of a checkpoint are written.
-  kCommitting,  // A checkpoint is being committed.
-  kEvaluating,  // An epoch's evaluation runs.
-  kStopping,    // The chief ends the job.
+  kApplying,     // A server has applied a push, or a part in lock step, and has not answered all of it.
+  kFencing,      // Servers are told of a lost worker.
+  kPausing,      // An interrupt ends the segment.
+  kFirstDone,    // The first worker has ended its run.
+  kSaving,       // Some parts of a checkpoint are written.
+  kCommitting,   // A checkpoint is being committed.
+  kEvaluating,   // An epoch's evaluation runs.
+  kStopping,     // The chief ends the job.
+  kHalting,      // A worker has left its group.
+  kForming,      // A worker is asked to join the next group.
+  kCopying,      // The source of a group sends its state.
+  kFormed,       // A worker has joined a group.
 };
 inline constexpr const char* kPointNames[] = {
-    "joined",  "setting_up", "enrolling", "first_record", "pushing",    "applying", "fencing",
-    "pausing", "first_done", "saving",    "committing",   "evaluating", "stopping"};
+    "joined",   "setting_up", "enrolling",  "first_record", "pushing",    "applying",
+    "fencing",  "pausing",    "first_done", "saving",       "committing", "evaluating",
+    "stopping", "halting",    "forming",    "copying",      "formed"};
 inline constexpr size_t kPoints = std::size(kPointNames);
 
 enum class Disturbance {

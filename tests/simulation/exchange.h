@@ -32,7 +32,10 @@ class Exchange {
   virtual void BeginStep(const Step&, Then then) { then(absl::OkStatus()); }
   // Exchanges the step's gradient and updates parameters.
   virtual void EndStep(const Step& step, const std::vector<float>& gradient, Then then) = 0;
-  // At a barrier: fetches the updates of all workers.
+  // The group is halted: the call that waits, if there is one, ends soon with an error. From then on nothing
+  // is applied.
+  virtual void Interrupt() {}
+  // At a barrier: brings all updates of all workers.
   virtual void Refresh(Then then) { then(absl::OkStatus()); }
 };
 

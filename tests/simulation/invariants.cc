@@ -13,6 +13,7 @@
 #include "runtime/data/sharding.h"
 #include "runtime/shape/job_shape.h"
 #include "tests/simulation/disk.h"
+#include "tests/simulation/simulated_worker.h"
 #include "tests/simulation/world.h"
 
 namespace tethys::simulation {
@@ -111,6 +112,11 @@ double Invariants::LossSum(const std::vector<float>& parameters, int64_t begin, 
 
 void Invariants::OnOrder(TaskId task, uint32_t incarnation, const proto::ToTask& order) {
   if (const std::string answer = AnswerTo(order); !answer.empty()) unanswered_[task].insert(answer);
+  // The orders of the old group are abandoned.
+  if (world_.kind() == Kind::kMirrored && (order.has_halt() || order.has_form())) {
+    unanswered_.clear();
+    pushes_.clear();
+  }
   if (order.has_run() && !leased_) pushes_[task.index] = {incarnation, order.run().first_step()};
   if (order.has_lease() && order.lease().range_size() > 0) {
     const auto [at, first] =
@@ -199,6 +205,10 @@ void Invariants::OnProgress(const proto::ProgressEvent& event) {
       world_.disturbances().hit().count({proto::WORKER, event.worker_lost().index()}) == 0) {
     world_.Broken("worker ", event.worker_lost().index(), " counts as lost: ", event.worker_lost().reason());
   }
+  if (event.has_worker_lost() && world_.kind() == Kind::kMirrored) {
+    unanswered_.erase({proto::WORKER, event.worker_lost().index()});
+    CheckNoNeedlessLoss(event.worker_lost());
+  }
   if (!event.has_epoch() || !event.epoch().validated()) return;
   proto::TrainingState state;
   state.set_step(event.epoch().step());
@@ -208,6 +218,19 @@ void Invariants::OnProgress(const proto::ProgressEvent& event) {
     world_.Broken("epoch ", event.epoch().epoch(), " has the validation loss ",
                   event.epoch().validation_loss(), " instead of ", expected);
   }
+}
+
+// A process that lives and has the parameters may be given up only if another has them. The chief may not
+// know yet that the other has died.
+void Invariants::CheckNoNeedlessLoss(const proto::WorkerLost& lost) {
+  constexpr Nanoseconds kUnnoticed = 2 * kSecond;
+  const SimulatedWorker* const worker = world_.worker(lost.index());
+  if (!worker->alive() || worker->cut_off() || !worker->has_state() ||
+      worker->incarnation() != static_cast<uint32_t>(lost.incarnation())) {
+    return;
+  }
+  if (world_.OthersHaveState(worker, kUnnoticed)) return;
+  world_.Broken(worker->name(), " alone has the parameters and is given up: ", lost.reason());
 }
 
 void Invariants::OnFailedEnd(const absl::Status& status, TaskId culprit) {
@@ -227,8 +250,15 @@ void Invariants::OnFailedEnd(const absl::Status& status, TaskId culprit) {
   const bool used_up =
       absl::StrContains(text, "max_restarts") || absl::StrContains(text, "none was replaced");
   if (!named && !used_up) return world_.Broken("the job ended, and no task was hit that it names: ", text);
-  if (!leased_ || others_hit || used_up || happened.hit_before_training()) return;
-  world_.Broken("the loss of a worker on leases ended the job: ", text);
+  if (absl::StrContains(text, "no other worker has the parameters")) {
+    if (world_.OthersHaveState(nullptr, 0)) {
+      world_.Broken("a worker has parameters, and the job ended: ", text);
+    }
+    return;
+  }
+  if (!SurvivesWorkerLoss(world_.plan().job()) || others_hit || used_up || happened.hit_before_training())
+    return;
+  world_.Broken("the loss of a worker ended the job: ", text);
 }
 
 void Invariants::OnRunEnd(const std::string& lines, const Checkpoint& newest) {

@@ -1,19 +1,17 @@
 // The invariants of a run, checked at every event that concerns them:
 //
-//  1. Over all attempts, each sample of an epoch is used once according to the journal. If an attempt resumes
-//  from an earlier state, the uses after this state are undone, and no others.
-//  2. No worker begins a step before all other workers have pushed the steps that the consistency requires.
-//  The versions of servers in lock step differ by at most one.
-//  3. In lock step, the parameters after every step equal the parameters of a serial loop. On leases, the
-//  parameters at every barrier are the sum over the used samples, less the parts of torn batches that no
-//  server applied.
-//  4. A checkpoint is complete, belongs to one step, and has the values of invariant 3.
-//  5. An evaluation covers every sample once, with the parameters of invariant 3.
-//  6. The job does not end while an order is unanswered, and it always says why it ends. The loss of a worker
-//  ends the job only if the job cannot survive it. Every other end with an error names a task that was
-//  disturbed. No undisturbed task is lost.
-//  7. At the end of a run, the product's check of the journal passes, and the last checkpoint has the final
-//  parameters.
+//  1. Each sample of an epoch is used once in the ledger, over all attempts. Uses behind the state from which
+//  a later attempt began are undone; nothing before it is.
+//  2. No worker begins a step before all others have pushed the steps that the consistency asks for, and
+//  servers in lock step are at most one version apart.
+//  3. Parameters are those of a serial loop: in lock step after every step; on leases, at every barrier, they
+//  are the sum over the samples in the ledger, less the parts of torn batches that no server applied.
+//  4. A checkpoint is of one step: all of it is written, and its values are those of invariant 3.
+//  5. An evaluation covers every sample once, with these parameters.
+//  6. The job does not end while an order is unanswered, and it always says why it ends. A loss that the job
+//  survives does not end it; any other end names a task that was hit. No task that was left alone is lost. No
+//  mirrored job ends, or gives a living worker up, while this worker alone has the parameters.
+//  7. At the end the product's own check of the journal passes, and the last checkpoint has the parameters.
 #ifndef TETHYS_TESTS_SIMULATION_INVARIANTS_H_
 #define TETHYS_TESTS_SIMULATION_INVARIANTS_H_
 
@@ -64,6 +62,7 @@ class Invariants {
   };
 
   void CheckValues(const Values& values, const proto::TrainingState& state, const std::string& where);
+  void CheckNoNeedlessLoss(const proto::WorkerLost& lost);
   const std::vector<float>& ParametersAt(const proto::TrainingState& state);
   void Use(int64_t begin, int64_t count);
   void Tear(int64_t begin, int64_t count, const std::set<int>& servers);

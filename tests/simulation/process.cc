@@ -99,6 +99,7 @@ void Connection::Close(const Process& at, const absl::Status& status) {
 }
 
 void Connection::Break() {
+  broken_ = true;
   for (const int end : {0, 1}) LoseSuffix(ends_[end]);
   for (const int end : {0, 1}) {
     TellClosed(end, absl::UnavailableError("the connection broke"),

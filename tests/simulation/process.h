@@ -87,6 +87,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Close(const Process& at, const absl::Status& status);
   // Loses the last messages in flight in both directions, and closes both ends.
   void Break();
+  bool broken() const { return broken_; }
   bool open(const Process& at) { return EndOf(at).open; }
   Use use() const { return use_; }
   Process& other(const Process& than) { return *ends_[1 - IndexOf(than)].process; }
@@ -116,6 +117,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   World& world_;
   const Use use_;
+  bool broken_ = false;
   std::array<EndPoint, 2> ends_;
 };
 

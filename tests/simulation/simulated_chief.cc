@@ -1,8 +1,11 @@
 #include "tests/simulation/simulated_chief.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/cluster/job_plan.h"
+#include "runtime/cluster/sample_order.h"
+#include "runtime/data/sharding.h"
 #include "tests/runtime/chief/action_text.h"
 #include "tests/simulation/simulated_task.h"
 #include "tests/simulation/world.h"
@@ -47,6 +50,7 @@ void SimulatedChief::Tick() {
       controller.OnInterrupt(world().queue().now(), actions);
     });
   }
+  if (world().Misbehaves(Fault::kNoHolderPatience, 1)) GiveUpTheSilent();
   HandOnJournal();
   After(kTick, [this] { Tick(); });
 }
@@ -68,7 +72,8 @@ void SimulatedChief::Accept(SimulatedTask& task, const std::shared_ptr<Connectio
   });
 }
 
-void SimulatedChief::OnMessage(TaskId task, uint32_t incarnation, const proto::FromTask& message) {
+void SimulatedChief::OnMessage(TaskId task, uint32_t incarnation, const proto::FromTask& arrived) {
+  proto::FromTask message = arrived;
   Misbehave(task, message);
   if (world().traces() && !message.has_heartbeat()) {
     world().Trace("chief gets of ", TaskName(task.role, task.index), ": ",
@@ -84,6 +89,7 @@ void SimulatedChief::OnMessage(TaskId task, uint32_t incarnation, const proto::F
   Disturbances& disturbances = world().disturbances();
   if (message.has_join()) disturbances.Reach(Point::kJoined, near);
   if (message.has_steps()) disturbances.Reach(Point::kFirstRecord, near);
+  if (message.has_halted()) disturbances.Reach(Point::kHalting, near);
   if (message.has_run_done()) disturbances.Reach(Point::kFirstDone, near);
 }
 
@@ -204,7 +210,29 @@ void SimulatedChief::Do(EndJob& action) {
 
 // ---------------------------------------------------------------------------------------- deliberate faults
 
-void SimulatedChief::Misbehave(TaskId task, const proto::FromTask& message) {
+void SimulatedChief::Misbehave(TaskId task, proto::FromTask& message) {
+  heard_[task] = world().queue().now();
+  if (message.has_halted() && message.halted().has_applied()) {
+    if (world().Misbehaves(Fault::kCountsAtHalted, 1)) Forge(group_, task, message.halted().applied());
+    last_applied_[task.index] = message.halted().applied();
+  } else if (message.has_halted() && last_applied_.count(task.index) > 0 &&
+             world().Misbehaves(Fault::kOldAnswer, 1)) {
+    message.mutable_halted()->set_applied(last_applied_.at(task.index));
+  }
+  if (message.has_steps() && task.role == proto::WORKER) {
+    // What was forged for the worker comes no second time.
+    proto::StepRecords records;
+    for (const proto::StepRecord& record : message.steps().record()) {
+      if (record.step() >= recorded_[task.index]) *records.add_record() = record;
+    }
+    const bool forges =
+        world().Misbehaves(Fault::kCountsFirstRecord, 1) || world().Misbehaves(Fault::kCountsAtHalted, 1);
+    if (forges) message.mutable_steps()->Swap(&records);
+    for (const proto::StepRecord& record : message.steps().record()) {
+      recorded_[task.index] = record.step() + 1;
+    }
+    if (world().Misbehaves(Fault::kCountsFirstRecord, 1)) Forge(group_, task, recorded_[task.index]);
+  }
   if (message.has_save_done() && world().Misbehaves(Fault::kEarlyCommit, 0.5)) {
     for (const auto& [other, session] : sessions_) {
       if (other.role != task.role || other == task) continue;
@@ -212,6 +240,40 @@ void SimulatedChief::Misbehave(TaskId task, const proto::FromTask& message) {
         controller.OnMessage(other, controller.incarnation(other), message, world().queue().now(), actions);
       });
     }
+  }
+}
+
+void SimulatedChief::Forge(const proto::Group& group, TaskId by, int64_t steps) {
+  const proto::JobPlan& plan = world().plan();
+  for (int rank = 0; rank < group.member_size(); ++rank) {
+    const TaskId worker{proto::WORKER, group.member(rank).index()};
+    if (worker == by) continue;
+    proto::FromTask message;
+    for (int64_t step = recorded_[worker.index]; step < steps; ++step) {
+      const Slice slice = StepSlice(run_.end() - run_.begin(), plan.global_batch(), step - run_.first_step(),
+                                    rank, group.member_size());
+      proto::StepRecord& record = *message.mutable_steps()->add_record();
+      record.set_rank(worker.index);
+      record.set_step(step);
+      record.set_epoch(run_.epoch());
+      record.set_samples(slice.count());
+      record.set_labels(slice.count());
+      record.set_sample_begin(JobPosition(run_.epoch(), EpochLength(plan), run_.begin() + slice.begin));
+    }
+    recorded_[worker.index] = std::max(recorded_[worker.index], steps);
+    if (!message.has_steps()) continue;
+    Step([&](JobController& controller, Actions& actions) {
+      controller.OnMessage(worker, controller.incarnation(worker), message, world().queue().now(), actions);
+    });
+  }
+}
+
+void SimulatedChief::GiveUpTheSilent() {
+  for (const auto& [id, session] : sessions_) {
+    if (id.role != proto::WORKER || world().queue().now() - heard_[id] < kSecond) continue;
+    Step([&, id = id, incarnation = session.incarnation](JobController& controller, Actions& actions) {
+      controller.OnGone(id, incarnation, world().queue().now(), actions);
+    });
   }
 }
 
@@ -226,6 +288,12 @@ bool SimulatedChief::Drops(TaskId task, proto::ToTask& order) {
       });
     });
   }
+  if (order.has_form()) group_ = order.form().group();
+  if (order.has_run()) {
+    run_ = order.run();
+    recorded_[task.index] = run_.first_step();
+  }
+  if (order.has_halt() && world().Misbehaves(Fault::kForgetsHalt, 0.2)) return true;
   if (order.has_cut() && order.cut().steps() > 0 && world().Misbehaves(Fault::kEarlyCut, 0.5)) {
     order.mutable_cut()->set_steps(order.cut().steps() - 1);
   }

@@ -57,14 +57,21 @@ class SimulatedChief final : public Process {
   void Do(EndJob& action);
 
   void SendTo(const Session& session, const proto::ToTask& order);
-  // Deliberate faults. Misbehave: when a message arrives. Drops: when an order is sent; may alter the order,
-  // and returns true if the order is not sent.
-  void Misbehave(TaskId task, const proto::FromTask& message);
+  // Deliberate faults: as a message arrives; as an order is sent, which may be altered. True: it is not sent.
+  void Misbehave(TaskId task, proto::FromTask& message);
   bool Drops(TaskId task, proto::ToTask& order);
+  // Records of the other workers, up to so many steps, before these workers have made the steps.
+  void Forge(const proto::Group& group, TaskId by, int64_t steps);
+  void GiveUpTheSilent();
 
   std::unique_ptr<JobController> controller_;
   std::string older_state_;
   std::map<TaskId, Session> sessions_;
+  proto::Group group_;                   // The newest.
+  std::map<int, int64_t> recorded_;      // Steps that workers have recorded, or that were forged for them.
+  std::map<int, int64_t> last_applied_;  // Of a process of the worker that was lost.
+  std::map<TaskId, Nanoseconds> heard_;
+  proto::Run run_;       // The newest.
   std::string journal_;  // Lines that are not in the file yet.
   bool interrupted_ = false;
   bool ended_ = false;

@@ -96,6 +96,21 @@ proto::JobPlan DrawPlan(Kind kind, Random& random) {
   return plan;
 }
 
+namespace {
+
+void DrawElastic(Random& random, proto::Job& job) {
+  proto::Elastic& elastic = *job.mutable_elastic();
+  elastic.Clear();
+  elastic.set_wait_seconds(random.Pick({2, 8}));
+  if (random.Chance(0.3)) {
+    elastic.set_on_loss(proto::Elastic::WAIT);
+  } else if (random.Chance(0.3)) {
+    elastic.set_min_workers(static_cast<int>(random.Between(1, job.workers())));
+  }
+}
+
+}  // namespace
+
 void DrawTasks(Kind kind, Random& random, proto::JobPlan& plan) {
   proto::Job& job = *plan.mutable_job();
   const bool sharded = plan.job().data().sharding() != proto::Data::GLOBAL;
@@ -107,6 +122,7 @@ void DrawTasks(Kind kind, Random& random, proto::JobPlan& plan) {
   }
   plan.set_batch_per_worker((plan.global_batch() + job.workers() - 1) / job.workers());
   job.set_max_restarts(static_cast<int>(random.Between(0, 3)));
+  if (kind == Kind::kMirrored) DrawElastic(random, job);
   if (!job.strategy().has_parameter_server()) return;
   // The first variable is cut into two shards.
   const int servers = static_cast<int>(random.Between(1, 5));

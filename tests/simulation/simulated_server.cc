@@ -22,7 +22,12 @@ void SimulatedServer::Work() {
   const Nanoseconds time = world().random().Delay(kMillisecond);
   if (duty.has_setup()) {
     setup_ = duty.setup();
-    return After(time, [this] { Finished(); });
+    return After(time, [this] {
+      proto::FromTask ready;
+      ready.mutable_ready();
+      Send(ready);
+      Finished();
+    });
   }
   if (duty.has_form()) return After(time, [this] { JoinGroup(); });
   if (duty.has_fence()) return After(time / 4, [this] { Fence(); });
@@ -62,9 +67,9 @@ void SimulatedServer::JoinGroup() {
     LeaveUnlessOk(store_->OnFence(fence, *this));
   }
   serving_ = true;
-  proto::FromTask ready;
-  ready.mutable_ready();
-  Send(ready);
+  proto::FromTask formed;
+  formed.mutable_formed()->set_generation(generation_);
+  Send(formed);
   Finished();
 }
 

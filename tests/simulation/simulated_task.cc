@@ -28,6 +28,7 @@ void SimulatedTask::OnOrder(const proto::ToTask& order) {
   if (order.has_pong()) return;
   if (world().traces()) world().Trace(name(), " gets ", order.ShortDebugString().substr(0, 100));
   orders_.push_back(order);
+  if (order.has_halt()) OnHalt(order.halt());
   Go();
 }
 

@@ -22,6 +22,8 @@ class SimulatedTask : public Process {
 
   // Connects to the chief and joins.
   void Begin();
+  // Whether its session is broken: it will end once it notices.
+  bool cut_off() const { return session_ != nullptr && session_->broken(); }
   // An order of the chief has arrived.
   void OnOrder(const proto::ToTask& order);
 
@@ -30,6 +32,8 @@ class SimulatedTask : public Process {
   // Carries out the course's duty or, within a segment, its next step; then calls Finished or Resume.
   virtual void Work() = 0;
   virtual void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) = 0;
+  // Halt has arrived, before its turn as an order.
+  virtual void OnHalt(const proto::Halt& /*halt*/) {}
 
   void Finished();  // Called when the duty is carried out.
   void Resume();    // Called when the step is made; takes orders again.

@@ -1,10 +1,13 @@
 #include "tests/simulation/simulated_worker.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "runtime/cluster/group_place.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/cluster/sample_order.h"
 #include "runtime/data/sharding.h"
+#include "runtime/shape/job_shape.h"
 #include "tests/simulation/world.h"
 
 namespace tethys::simulation {
@@ -17,30 +20,94 @@ constexpr int kAhead = 3;  // Batches that a loader prefetches.
 Exchange::Then SimulatedWorker::Or(std::function<void()> next) {
   return [this, next = std::move(next)](const absl::Status& status) {
     if (!alive()) return;
-    if (!status.ok()) return Leave(status);
+    if (!status.ok()) return OnBroken(status);
     next();
   };
+}
+
+void SimulatedWorker::OnBroken(const absl::Status& status) {
+  const bool membership =
+      absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status);
+  if (!membership || !FormsNewGroups(world().plan().job())) return Leave(status);
+  world().Trace(name(), " leaves group ", generation_, ": ", StatusText(status));
+  if (!world().Misbehaves(Fault::kAppliesAfterHalt, 1)) {
+    for (const auto& [index, connection] : peers_)
+      connection->Close(*this, absl::AbortedError("it has left"));
+  }
+  announced_ = 0;
+  meets_ = false;
+  Beat();
+  const bool told = halted_ >= generation_;
+  course_.OnLeft();
+  if (!told) {
+    proto::Halted halted;
+    halted.set_reason(std::string(status.message()));
+    if (suspect_ >= 0) halted.set_suspect(suspect_);
+    SayHalted(std::move(halted));
+  }
+  Resume();
+}
+
+void SimulatedWorker::SayHalted(proto::Halted halted) {
+  if (has_state_) halted.set_applied(applied_);
+  if (!has_state_ && world().Misbehaves(Fault::kNewcomerClaimsState, 1)) halted.set_applied(form_.step());
+  course_.SayHalted(std::move(halted));
+  SendAnswers();
+  world().disturbances().Reach(Point::kHalting, {this, &world().chief()});
+}
+
+void SimulatedWorker::OnHalt(const proto::Halt& halt) {
+  halted_ = std::max(halted_, halt.generation());
+  if (halt.generation() >= generation_ && exchange_ != nullptr) exchange_->Interrupt();
+}
+
+void SimulatedWorker::AnswerHalt() {
+  Beat();
+  SayHalted({});
+  Finished();
 }
 
 void SimulatedWorker::Work() {
   const proto::ToTask& duty = course_.duty();
   if (duty.has_run()) return MakeStep();
   const Nanoseconds time = world().random().Delay(2 * kMillisecond);
-  if (duty.has_setup()) return After(time, [this] { Finished(); });
+  if (duty.has_setup()) {
+    return After(time, [this] {
+      proto::FromTask ready;
+      ready.mutable_ready();
+      Send(ready);
+      Finished();
+    });
+  }
+  if (duty.has_halt()) return After(time, [this] { AnswerHalt(); });
   if (duty.has_form()) return After(time, [this] { JoinGroup(); });
   if (duty.has_evaluate()) return After(time, [this] { Evaluate(); });
   After(time, [this] { Save(); });
 }
 
 void SimulatedWorker::JoinGroup() {
-  generation_ = course_.duty().form().group().generation();
-  world().disturbances().Reach(Point::kSettingUp, {this});
-  values_ = world().start();
+  form_ = course_.duty().form();
+  generation_ = form_.group().generation();
+  world().disturbances().Reach(has_state_ ? Point::kForming : Point::kSettingUp, {this});
+  const int rank = PlaceIn(form_.group(), id().index).rank;
+  const bool behind = std::find(form_.behind().begin(), form_.behind().end(), rank) != form_.behind().end();
+  if (!has_state_) values_ = behind ? world().model().Initial() : world().start();
+  if (!has_state_ && !behind) {
+    has_state_ = true;
+    applied_ = form_.step();
+  }
+  peers_.clear();
+  meets_ = true;
+  ring_status_ = absl::OkStatus();
+  suspect_ = -1;
   exchange_ = CreateExchange(*this, values_);
+  if (halted_ >= generation_) exchange_->Interrupt();
   exchange_->Prepare(Or([this] {
-    proto::FromTask ready;
-    ready.mutable_ready();
-    Send(ready);
+    meets_ = false;
+    proto::FromTask formed;
+    formed.mutable_formed()->set_generation(generation_);
+    Send(formed);
+    world().disturbances().Reach(Point::kFormed, {this, &world().chief()});
     if (incarnation() > 1) world().disturbances().Reach(Point::kEnrolling, {this, &world().chief()});
     Finished();
   }));
@@ -79,6 +146,7 @@ void SimulatedWorker::Save() {
 // ------------------------------------------------------------------------------------------- the segment
 
 void SimulatedWorker::MakeStep() {
+  if (course_.halts()) return OnBroken(absl::AbortedError("halted"));
   while (announced_ < kAhead && course_.Announce().has_value()) ++announced_;
   SendAnswers();
   const absl::optional<BatchAssignment> batch = course_.BeginStep();
@@ -106,6 +174,7 @@ void SimulatedWorker::Compute() {
 
 void SimulatedWorker::Record() {
   ++steps_;
+  applied_ = steps_;
   world().invariants().OnStepMade(*this, values_.parameters, steps_);
   proto::StepRecord record;
   record.set_rank(id().index);
@@ -141,11 +210,27 @@ void SimulatedWorker::FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::F
 // --------------------------------------------------------------------------------- local and mirrored jobs
 
 void SimulatedWorker::MeetPeer(SimulatedWorker& peer, const std::shared_ptr<Connection>& connection) {
-  peers_[peer.id().index] = connection;
-  connection->WhenClosed(*this, [this, index = peer.id().index](const absl::Status& status) {
-    ring_status_ = Annotate(status, absl::StrCat("the ring, at rank ", index));
-    on_ring_broken();
+  const int index = peer.id().index;
+  peers_[index] = connection;
+  connection->WhenClosed(*this, [this, index, generation = generation_](const absl::Status& status) {
+    if (generation != generation_) return;
+    BreakRing(Annotate(absl::UnavailableError(status.message()), absl::StrCat("the ring, at worker ", index)),
+              index);
   });
+}
+
+void SimulatedWorker::BreakRing(const absl::Status& status, int suspect) {
+  if (!ring_status_.ok()) return;
+  ring_status_ = status;
+  suspect_ = suspect;
+  on_ring_broken();
+}
+
+void SimulatedWorker::TakeState(const Values& values) {
+  values_ = values;
+  has_state_ = true;
+  applied_ = steps_ = form_.step();
+  world().invariants().OnStepMade(*this, values_.parameters, applied_);
 }
 
 namespace {
@@ -165,61 +250,132 @@ class LocalExchange final : public Exchange {
   Values& values_;
 };
 
-// Every worker sends its gradient to every other worker, and adds up all gradients in rank order.
+// Every worker sends its gradient to every other, and adds up all in rank order. When a group forms, its
+// source sends its state to the members that are behind; these take it once all of it has come.
 class MirroredExchange final : public Exchange {
  public:
-  MirroredExchange(SimulatedWorker& worker, Values& values) : worker_(worker), values_(values) {
-    worker_.on_gradient = [this](int rank, int64_t step, const std::vector<float>& gradient) {
-      arrived_[step][rank] = gradient;
+  MirroredExchange(SimulatedWorker& worker, Values& values)
+      : worker_(worker), values_(values), generation_(worker.generation()) {
+    worker_.on_gradient = [this](int index, int64_t step, const std::vector<float>& gradient) {
+      arrived_[step][index] = gradient;
       Go();
+    };
+    worker_.on_copy = [this](int slot, const std::vector<float>& part) {
+      (slot == 0 ? staged_.parameters : staged_.slot) = part;
+      copied_ = slot == 1;
+      if (copied_ && copying_ && !interrupted_) TakeCopy();
     };
     worker_.on_ring_broken = [this] { Go(); };
   }
 
   void Prepare(Then then) override {
-    worker_.on_met = std::move(then);
+    then_ = std::move(then);
+    forming_ = true;
+    worker_.on_met = [this](const absl::Status&) { Copy(); };
+    if (interrupted_) return Go();
     worker_.world().Meet(worker_);
   }
+
   void EndStep(const Step& step, const std::vector<float>& gradient, Then then) override {
     step_ = step;
     then_ = std::move(then);
-    const int rank = worker_.id().index;
+    if (interrupted_ && !worker_.world().Misbehaves(Fault::kAppliesAfterHalt, 1)) return Go();
+    const int own = worker_.id().index;
     const bool stale = !last_.empty() && worker_.world().Misbehaves(Fault::kStaleSum, 0.05);
     for (const auto& [peer, connection] : worker_.peers()) {
       auto& to = static_cast<SimulatedWorker&>(connection->other(worker_));
-      connection->Send(worker_, [&to, rank, number = step.number, sent = stale ? last_ : gradient] {
-        to.on_gradient(rank, number, sent);
+      connection->Send(worker_, [&to, own, generation = generation_, number = step.number,
+                                 sent = stale ? last_ : gradient] {
+        if (to.generation() == generation) to.on_gradient(own, number, sent);
       });
       worker_.world().disturbances().Reach(Point::kPushing, {&worker_, &to});
     }
     last_ = gradient;
     worker_.world().invariants().OnPushed(worker_.id(), worker_.incarnation(), step.number);
-    arrived_[step.number][rank] = gradient;
+    arrived_[step.number][own] = gradient;
+    Go();
+  }
+
+  void Interrupt() override {
+    // A fault: what is under way is still applied.
+    if (worker_.world().Misbehaves(Fault::kAppliesAfterHalt, 1)) applies_late_ = static_cast<bool>(then_);
+    interrupted_ = true;
     Go();
   }
 
  private:
-  void Go() {
-    if (!then_) return;
-    if (arrived_[step_.number].size() <= worker_.peers().size()) {
-      if (!worker_.ring_status().ok()) std::exchange(then_, nullptr)(worker_.ring_status());
-      return;
+  void End(const absl::Status& status) {
+    forming_ = copying_ = false;
+    std::exchange(then_, nullptr)(status);
+  }
+
+  // All members have met.
+  void Copy() {
+    if (!then_ || !forming_) return;
+    forming_ = false;
+    const proto::Form& form = worker_.form();
+    const int own = PlaceIn(form.group(), worker_.id().index).rank;
+    copying_ = std::find(form.behind().begin(), form.behind().end(), own) != form.behind().end();
+    if (copying_ && copied_ && !interrupted_) return TakeCopy();
+    if (copying_ || interrupted_) return Go();
+    if (own == form.source()) {
+      for (const int rank : form.behind()) SendStateTo(form.group().member(rank).index());
     }
+    End(absl::OkStatus());
+  }
+
+  void TakeCopy() {
+    worker_.TakeState(staged_);
+    End(absl::OkStatus());
+  }
+
+  void SendStateTo(int index) {
+    const std::shared_ptr<Connection>& connection = worker_.peers().at(index);
+    auto& to = static_cast<SimulatedWorker&>(connection->other(worker_));
+    for (int slot = 0; slot < 2; ++slot) {
+      connection->Send(worker_, [&to, slot, generation = generation_,
+                                 part = slot == 0 ? values_.parameters : values_.slot] {
+        if (to.generation() == generation) to.on_copy(slot, part);
+      });
+      worker_.world().disturbances().Reach(Point::kCopying, {&worker_, &to});
+    }
+  }
+
+  void Go() {
+    const bool complete = !forming_ && !copying_ && arrived_[step_.number].size() > worker_.peers().size();
+    if (applies_late_ && complete) {
+      applies_late_ = false;
+      Apply();
+    }
+    if (!then_) return;
+    if (interrupted_) return End(absl::AbortedError("halted"));
+    if (complete) {
+      Apply();
+      return End(absl::OkStatus());
+    }
+    if (!worker_.ring_status().ok()) End(worker_.ring_status());
+  }
+
+  void Apply() {
     std::vector<float> sums(values_.parameters.size());
-    for (const auto& [rank, gradient] : arrived_[step_.number]) {
+    for (const auto& [index, gradient] : arrived_[step_.number]) {
       for (const int64_t i : worker_.world().model().elements()) sums[i] += gradient[i];
     }
     arrived_.erase(step_.number);
     worker_.world().model().Update(values_, sums, step_.global_samples);
-    std::exchange(then_, nullptr)(absl::OkStatus());
   }
 
   SimulatedWorker& worker_;
   Values& values_;
+  const uint32_t generation_;
   Step step_;
-  Then then_;  // The callback of EndStep, while the step waits for gradients; otherwise null.
-  // Gradients that have arrived, by step and rank.
-  std::map<int64_t, std::map<int, std::vector<float>>> arrived_;
+  Then then_;             // Of the call that is under way.
+  bool forming_ = false;  // The group has not met.
+  bool copying_ = false;  // The state has not been taken.
+  bool copied_ = false;   // It has come.
+  bool interrupted_ = false, applies_late_ = false;
+  Values staged_;
+  std::map<int64_t, std::map<int, std::vector<float>>> arrived_;  // By step and index.
   std::vector<float> last_;
 };
 

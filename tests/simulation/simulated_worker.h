@@ -1,5 +1,8 @@
-// A simulated worker: the product's WorkerCourse, and a model of the rest of a worker. A step takes a random
-// time, and SmallModel computes its gradient.
+// A simulated worker: the product's WorkerCourse, and a model of everything around it. A step takes a random
+// time; its gradient is SmallModel's.
+//
+// A mirrored worker whose exchange fails leaves its group, says so, and waits for the next one. Halt makes
+// the exchange fail at once, also while a group forms.
 #ifndef TETHYS_TESTS_SIMULATION_SIMULATED_WORKER_H_
 #define TETHYS_TESTS_SIMULATION_SIMULATED_WORKER_H_
 
@@ -29,14 +32,24 @@ class SimulatedWorker final : public SimulatedTask {
 
   // ---- mirrored jobs
 
-  // Adds a peer of the ring, and the connection to it.
+  const proto::Form& form() const { return form_; }  // Of the newest group.
+  // Another worker of the group is connected, over this connection.
   void MeetPeer(SimulatedWorker& peer, const std::shared_ptr<Connection>& connection);
-  const std::map<int, std::shared_ptr<Connection>>& peers() const { return peers_; }
+  bool meets() const { return meets_; }  // It waits for the other members.
+  const std::map<int, std::shared_ptr<Connection>>& peers() const { return peers_; }  // By index.
   const absl::Status& ring_status() const { return ring_status_; }
-  // Functions that the exchange sets. They are called when all workers have met, when a peer's gradient of a
-  // step has arrived, and when the ring is broken.
+  // The ring is broken, by the fault of another worker.
+  void BreakRing(const absl::Status& status, int suspect);
+  // Whether it has parameters of the job's training, and of how many steps.
+  bool has_state() const { return has_state_; }
+  int64_t applied() const { return applied_; }
+  // The whole state has been copied from the source of the group.
+  void TakeState(const Values& values);
+  // Set by the exchange: all workers of the group have met; a peer's gradient of a step has arrived; a part
+  // of a copied state has arrived; the ring is broken.
   Exchange::Then on_met;
-  std::function<void(int rank, int64_t step, const std::vector<float>& gradient)> on_gradient;
+  std::function<void(int index, int64_t step, const std::vector<float>& gradient)> on_gradient;
+  std::function<void(int slot, const std::vector<float>& values)> on_copy;
   std::function<void()> on_ring_broken;
 
  private:
@@ -44,6 +57,11 @@ class SimulatedWorker final : public SimulatedTask {
   void Work() override;
   void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) override;
 
+  void OnHalt(const proto::Halt& halt) override;
+  // An operation of the group has failed.
+  void OnBroken(const absl::Status& status);
+  void SayHalted(proto::Halted halted);
+  void AnswerHalt();
   void JoinGroup();
   void Evaluate();
   void Save();
@@ -59,10 +77,16 @@ class SimulatedWorker final : public SimulatedTask {
   uint32_t generation_ = 0;
   Values values_;
   std::unique_ptr<Exchange> exchange_;
-  std::map<int, std::shared_ptr<Connection>> peers_;  // One connection for each peer, by rank.
+  proto::Form form_;
+  std::map<int, std::shared_ptr<Connection>> peers_;  // By index.
   absl::Status ring_status_;
-  Step step_;          // The current step.
-  int announced_ = 0;  // The number of prefetched batches whose steps have not begun.
+  int suspect_ = -1;     // The worker that broke the ring; -1: none.
+  uint32_t halted_ = 0;  // Generations up to this one are halted.
+  bool meets_ = false;
+  bool has_state_ = false;
+  int64_t applied_ = 0;
+  Step step_;          // The current one.
+  int announced_ = 0;  // Batches that the loader has, and whose steps have not begun.
   proto::StepRecords records_;
   int64_t steps_ = 0;
 };

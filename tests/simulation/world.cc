@@ -1,5 +1,6 @@
 #include "tests/simulation/world.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -121,13 +122,14 @@ void World::StartWorker(int index, uint32_t incarnation) {
 
 void World::OnProcessEnd(Process& process, Process::End end) {
   if (attempt_ != Attempt::kRuns) return;
+  died_[&process] = queue_.now();
   if (&process == chief_) {
     Trace("the chief is gone: the launcher ends the job");
     attempt_ = Attempt::kEnded;
     return;
   }
-  // The launcher replaces a worker whose process was killed, or that failed after a disturbance of its own.
-  const bool survives = TraitsOf(plan_.job()).leases() && process.id().role == proto::WORKER;
+  // The launcher replaces a worker whose process was killed, or that failed by a mishap of its own.
+  const bool survives = SurvivesWorkerLoss(plan_.job()) && process.id().role == proto::WORKER;
   const bool newest = survives && workers_[static_cast<size_t>(process.id().index)] == &process;
   if (!newest || restarts_ >= plan_.job().max_restarts()) return;
   if (end == Process::End::kExit && disturbances_.hit().count(process.id()) == 0) return;
@@ -142,7 +144,8 @@ void World::OnProcessEnd(Process& process, Process::End end) {
 void World::EndLostWorker(const proto::WorkerLost& lost) {
   SimulatedWorker* const worker = workers_[static_cast<size_t>(lost.index())];
   if (worker->incarnation() != static_cast<uint32_t>(lost.incarnation())) return;
-  // The worker may still run, unreachable, before it is killed.
+  given_up_.insert(worker);
+  // It may be out of reach for a while, and go on.
   queue_.After(random_.Between(0, kSecond), [worker] { worker->EndAs(Process::End::kKill); });
 }
 
@@ -152,20 +155,65 @@ void World::OnJobEnd(const absl::Status& status, TaskId culprit) {
   attempt_ = status.ok() ? Attempt::kEndedWell : Attempt::kEnded;
 }
 
+bool World::MeetsStill(const SimulatedWorker& worker, uint32_t generation) const {
+  return worker.alive() && worker.generation() == generation && worker.meets();
+}
+
 void World::Meet(SimulatedWorker& worker) {
-  meeting_.push_back(&worker);
-  if (meeting_.size() < workers_.size()) return;
-  for (SimulatedWorker* a : meeting_) {
-    for (SimulatedWorker* b : meeting_) {
+  const uint32_t generation = worker.generation();
+  if (std::find(meeting_.begin(), meeting_.end(), &worker) == meeting_.end()) meeting_.push_back(&worker);
+  std::vector<SimulatedWorker*> members;
+  for (SimulatedWorker* met : meeting_) {
+    if (MeetsStill(*met, generation)) members.push_back(met);
+  }
+  size_t expected = 0;
+  for (const proto::Member& member : worker.form().group().member())
+    expected += member.role() == proto::WORKER;
+  if (members.size() < expected) return LookForDeadPeers(worker, generation);
+  Connect(members);
+}
+
+void World::Connect(const std::vector<SimulatedWorker*>& members) {
+  for (SimulatedWorker* a : members) {
+    meeting_.erase(std::find(meeting_.begin(), meeting_.end(), a));
+    for (SimulatedWorker* b : members) {
       if (a->id().index >= b->id().index) continue;
       const auto connection = Connection::Make(*this, *a, *b, Connection::Use::kRing);
       a->MeetPeer(*b, connection);
       b->MeetPeer(*a, connection);
     }
   }
-  for (SimulatedWorker* met : std::exchange(meeting_, {})) {
-    met->After(random_.Delay(message_delay_), [met] { met->on_met(absl::OkStatus()); });
+  for (SimulatedWorker* met : members) {
+    met->After(random_.Delay(message_delay_), [met, generation = met->generation()] {
+      if (met->generation() == generation) met->on_met(absl::OkStatus());
+    });
   }
+}
+
+void World::LookForDeadPeers(SimulatedWorker& worker, uint32_t generation) {
+  worker.After(random_.Between(1, 300) * kMillisecond, [this, &worker, generation] {
+    if (!MeetsStill(worker, generation)) return;
+    for (const proto::Member& member : worker.form().group().member()) {
+      const SimulatedWorker* const peer = workers_[static_cast<size_t>(member.index())];
+      if (peer->alive() && peer->incarnation() == member.incarnation()) continue;
+      return worker.BreakRing(absl::UnavailableError(absl::StrCat("cannot reach worker ", member.index())),
+                              member.index());
+    }
+    LookForDeadPeers(worker, generation);
+  });
+}
+
+bool World::OthersHaveState(const Process* except, Nanoseconds ago) const {
+  for (const std::unique_ptr<Process>& process : processes_) {
+    if (process.get() == except || process->id().role != proto::WORKER) continue;
+    const auto died = died_.find(process.get());
+    const bool cut_off =
+        static_cast<const SimulatedWorker&>(*process).cut_off() || given_up_.count(process.get()) > 0;
+    const bool lives =
+        (process->alive() && !cut_off) || (died != died_.end() && queue_.now() - died->second < ago);
+    if (lives && static_cast<const SimulatedWorker&>(*process).has_state()) return true;
+  }
+  return false;
 }
 
 std::vector<Process*> World::LivingProcesses() const {

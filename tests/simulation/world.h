@@ -7,7 +7,9 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,6 +62,7 @@ class World {
   // The values with which the attempt begins.
   const Values& start() const { return start_; }
   SimulatedChief& chief() { return *chief_; }
+  SimulatedWorker* worker(int index) { return workers_[static_cast<size_t>(index)]; }  // Its newest process.
   SimulatedServer* server(int index) { return servers_[static_cast<size_t>(index)]; }
   std::vector<Process*> LivingProcesses() const;
 
@@ -73,9 +76,12 @@ class World {
   // The chief counts this worker as lost. If its process still exists, the process is killed.
   void EndLostWorker(const proto::WorkerLost& lost);
   void OnJobEnd(const absl::Status& status, TaskId culprit);
-  // A mirrored worker is ready to connect. When all workers are ready, every worker is connected with every
-  // other worker.
+  // A mirrored worker joins its newest group. When all members have, each is connected with every other. If a
+  // member has died, the others notice after a while.
   void Meet(SimulatedWorker& worker);
+  // Whether a worker other than `except` is alive, was not given up by the chief, and has parameters of the
+  // job's training. One that died less than `ago` ago counts.
+  bool OthersHaveState(const Process* except, Nanoseconds ago) const;
   void Interrupt() { chief_->Interrupt(); }
 
   // ---- faults and failures
@@ -104,7 +110,10 @@ class World {
   void RunAttempt();
   void EndAttempt();
   void StartWorker(int index, uint32_t incarnation);
-  std::string Unfinished() const;  // The error for a job that does not end.
+  bool MeetsStill(const SimulatedWorker& worker, uint32_t generation) const;
+  void Connect(const std::vector<SimulatedWorker*>& members);
+  void LookForDeadPeers(SimulatedWorker& worker, uint32_t generation);
+  std::string Unfinished() const;  // For a job that does not end.
   void Print(const std::string& line) const;
 
   const RunOptions options_;
@@ -128,6 +137,8 @@ class World {
   std::vector<SimulatedServer*> servers_;
   std::vector<SimulatedWorker*> workers_;  // The newest process of each worker index.
   std::vector<SimulatedWorker*> meeting_;
+  std::map<const Process*, Nanoseconds> died_;
+  std::set<const Process*> given_up_;  // By the chief.
 };
 
 }  // namespace tethys::simulation

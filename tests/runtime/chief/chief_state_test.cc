@@ -152,7 +152,9 @@ class ChiefStateTest : public JobControllerTest {
           "applied { push { worker: 1 sample_begin: 5 sample_count: 5 version: 2 } }",
           "run_done { run: 1 steps: 2 }", "evaluation_done { id: 1 samples: 1 labels: 1 }",
           "save_done { id: 1 }", "save_done { id: 2 }", "fenced { worker: 1 incarnation: 2 }",
-          "fenced { worker: 1 incarnation: 2 takes_part: true }", "pausing { run: 1 steps: 1 }"}) {
+          "fenced { worker: 1 incarnation: 2 takes_part: true }", "pausing { run: 1 steps: 1 }",
+          "formed { generation: 1 }", "halted { generation: 1 applied: 1 }", "formed { generation: 2 }",
+          "halted { generation: 2 }"}) {
       proto::FromTask message;
       ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
       messages_.emplace_back(text, message);

@@ -41,15 +41,21 @@ class JobControllerTest : public ::testing::Test {
     Start(job);
     for (int i = 0; i < plan_.job().workers(); ++i) Say(Worker(i), "join {}");
     for (int i = 0; i < plan_.placement().servers(); ++i) Say(Server(i), "join {}");
-    for (int i = 0; i < plan_.placement().servers(); ++i) Say(Server(i), "ready {}");
-    for (int i = 0; i < plan_.job().workers(); ++i) Say(Worker(i), "ready {}");
+    for (int i = 0; i < plan_.placement().servers(); ++i) BeReady(Server(i));
+    for (int i = 0; i < plan_.job().workers(); ++i) BeReady(Worker(i));
+  }
+  // Answers Setup and the Form that follows it.
+  void BeReady(TaskId task, uint32_t generation = 1) {
+    Say(task, "ready {}");
+    Say(task, absl::StrCat("formed { generation: ", generation, " }"));
   }
   // Sends a worker's step records, one for each slice, and then the end of its run.
   void Train(int worker, int64_t run, std::vector<Slice> slices) {
     for (const Slice slice : slices) {
-      Say(Worker(worker), absl::StrCat("steps { record { rank: ", worker, " sample_begin: ", slice.begin,
-                                       " samples: ", slice.count(), " labels: ", slice.count(),
-                                       " loss_sum: 1 correct: 1 } }"));
+      Say(Worker(worker),
+          absl::StrCat("steps { record { rank: ", worker, " step: ", slice.begin / plan_.global_batch(),
+                       " sample_begin: ", slice.begin, " samples: ", slice.count(),
+                       " labels: ", slice.count(), " loss_sum: 1 correct: 1 } }"));
     }
     Say(Worker(worker), absl::StrCat("run_done { run: ", run, " }"));
   }

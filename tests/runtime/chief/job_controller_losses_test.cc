@@ -135,7 +135,7 @@ TEST_F(LossesTest, WorkerLostBeforeAllJoined_MakesJobWaitForReplacement) {
   Say(Worker(0), "join {}");
   Say(Server(), "join {}");
   EXPECT_THAT(Log(), ElementsAre("p0 setup", "p0 form"));
-  Say(Server(), "ready {}");
+  BeReady(Server());
   EXPECT_THAT(Log(), ElementsAre("w0 setup", "w0 form", "w1 setup", "w1 form"));
 }
 
@@ -144,17 +144,17 @@ TEST_F(LossesTest, WorkerLostDuringServerSetup_IsFencedOnceServersAreReady) {
   for (const TaskId task : {Worker(0), Worker(1), Server()}) Say(task, "join {}");
   Vanish(Worker(1));
   EXPECT_THAT(Log(), ElementsAre("p0 setup", "p0 form"));
-  Say(Server(), "ready {}");
+  BeReady(Server());
   EXPECT_THAT(Log(), ElementsAre("w0 setup", "w0 form", "p0 fence")) << "the server would wait for worker 1";
-  Say(Worker(0), "ready {}");
+  BeReady(Worker(0));
   EXPECT_THAT(Log(), ElementsAre("w0 run", "w0 lease"));
 }
 
 TEST_F(LossesTest, WorkerLostDuringSetup_DoesNotKeepOthersFromTraining) {
   Start(kAsynchronous);
   for (const TaskId task : {Worker(0), Worker(1), Server()}) Say(task, "join {}");
-  Say(Server(), "ready {}");
-  Say(Worker(0), "ready {}");
+  BeReady(Server());
+  BeReady(Worker(0));
   Log();
   Vanish(Worker(1));
   EXPECT_THAT(Log(), ElementsAre("p0 fence", "w0 run", "w0 lease"));
@@ -202,6 +202,7 @@ TEST_F(LossesTest, EvaluationWithoutWorkersWaitsForReplacement) {
   ASSERT_TRUE(controller_->Admit(Worker(0), 2, now_).ok());
   SayAs(2, Worker(0), "join {}");
   SayAs(2, Worker(0), "ready {}");
+  SayAs(2, Worker(0), "formed { generation: 1 }");
   Fenced(true, 0);
   EXPECT_THAT(Log(), ElementsAre("w0 setup", "w0 form", "p0 fence", "w0 evaluate"));
   EXPECT_EQ(Summary().test().samples(), 0) << "nothing is evaluated yet";
@@ -317,6 +318,7 @@ TEST_F(LossesTest, LossOfLastWorker_WaitsForReplacementOfAnotherLostWorker) {
   Fenced(false, 0);
   JoinAgain();
   SayAs(2, Worker(1), "ready {}");
+  SayAs(2, Worker(1), "formed { generation: 1 }");
   Fenced(true, 1);
   EXPECT_THAT(Log(), ElementsAre("w1 setup", "w1 form", "p0 fence", "w1 run", "w1 lease"));
 }
@@ -338,7 +340,7 @@ TEST_F(LossesTest, ReplacementOfTheOnlyWorkerTrains) {
   ASSERT_TRUE(controller_->Admit(Worker(0), 2, now_).ok());
   incarnation_ = 2;
   Say(Worker(0), "join {}");
-  Say(Worker(0), "ready {}");
+  BeReady(Worker(0));
   Fenced(true, 0);
   EXPECT_THAT(Log(), ElementsAre("p0 fence", "w0 setup", "w0 form", "p0 fence", "w0 run", "w0 lease"));
 }

@@ -21,6 +21,7 @@ TEST_F(LossesTest, ReplacementIsSetUpAfterFenceAndTakesPartOnceEnrolled) {
     Fenced();
     EXPECT_THAT(Log(), ElementsAre("w1 setup", "w1 form"));
     SayAs(2, Worker(1), "ready {}");
+    SayAs(2, Worker(1), "formed { generation: 1 }");
     EXPECT_THAT(Log(), ElementsAre("p0 fence"));
     now_ += 2 * kSecond;
     Fenced(true);
@@ -36,6 +37,7 @@ TEST_F(LossesTest, ReplacementDoesNotLagByTheStepsThatItMissed) {
   JoinAgain();
   Fenced();
   SayAs(2, Worker(1), "ready {}");
+  SayAs(2, Worker(1), "formed { generation: 1 }");
   Fenced(true);
   Tick(1.5);
   ASSERT_FALSE(pulses_.empty());
@@ -61,6 +63,7 @@ TEST_F(LossesTest, ReplacementGetsLeasesOfRunningSegment) {
   JoinAgain();
   Fenced();
   SayAs(2, Worker(1), "ready {}");
+  SayAs(2, Worker(1), "formed { generation: 1 }");
   Log();
   Fenced(true);
   EXPECT_THAT(Log(), ElementsAre("w1 run", "w1 lease"));
@@ -89,6 +92,7 @@ TEST_F(LossesTest, ReplacementGetsTheRestOfItsShard) {
   JoinAgain();
   Fenced();
   SayAs(2, Worker(1), "ready {}");
+  SayAs(2, Worker(1), "formed { generation: 1 }");
   Fenced(true);
   ASSERT_EQ(NewestLease(1).range_size(), 1);
   EXPECT_EQ(NewestLease(1).range(0).begin(), 15);
@@ -102,6 +106,7 @@ TEST_F(LossesTest, ReplacementStartsAtFirstRoundNotYetDealt) {
   JoinAgain();
   Fenced();
   SayAs(2, Worker(1), "ready {}");
+  SayAs(2, Worker(1), "formed { generation: 1 }");
   EXPECT_EQ(orders_.back().order.fence().clock(), 4);
   Say(Worker(0), "lease_request { batches: 3 }");
   Log();
@@ -143,7 +148,7 @@ TEST_F(LossesTest, OnlyLaterIncarnationOfLeasingWorkerIsAdmitted) {
   EXPECT_TRUE(absl::IsAlreadyExists(controller_->Admit(Server(), 2, now_)));
   EXPECT_TRUE(controller_->Admit(Worker(1), 2, now_).ok());
   EXPECT_TRUE(absl::IsAlreadyExists(controller_->Admit(Worker(1), 2, now_))) << "the same incarnation twice";
-  StartAndMakeReady("workers: 2 strategy { mirrored {} }");
+  StartAndMakeReady("workers: 2 strategy { mirrored {} } device { kind: CUDA }");
   EXPECT_TRUE(absl::IsAlreadyExists(controller_->Admit(Worker(1), 2, now_)));
 }
 

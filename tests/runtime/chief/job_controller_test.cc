@@ -47,16 +47,19 @@ TEST_F(JobControllerTest, ServersAreSetUpFirstAndSaveInsteadOfWorkers) {
 TEST_F(JobControllerTest, ExchangeIsReportedOnceAllWorkersAreReady) {
   Start("workers: 2 strategy { mirrored {} }");
   for (const int worker : {0, 1}) Say(Worker(worker), "join {}");
-  Say(Worker(0), "ready { exchange: 'a ring: rank 1 on the CPU' }");
+  Say(Worker(0), "ready {}");
+  Say(Worker(0), "formed { generation: 1 exchange: 'a ring: rank 1 on the CPU' }");
   EXPECT_THAT(notes_, ::testing::IsEmpty());
-  Say(Worker(1), "ready { exchange: 'a ring: rank 1 on the CPU' }");
+  Say(Worker(1), "ready {}");
+  Say(Worker(1), "formed { generation: 1 exchange: 'a ring: rank 1 on the CPU' }");
   EXPECT_THAT(notes_, ElementsAre("gradients are exchanged by a ring: rank 1 on the CPU"));
 }
 
 TEST_F(JobControllerTest, ExchangeOfOneWorkerIsNotReported) {
   Start("workers: 1 strategy { mirrored {} }");
   Say(Worker(0), "join {}");
-  Say(Worker(0), "ready { exchange: 'TCP: one worker exchanges nothing' }");
+  Say(Worker(0), "ready {}");
+  Say(Worker(0), "formed { generation: 1 exchange: 'TCP: one worker exchanges nothing' }");
   EXPECT_THAT(notes_, ::testing::IsEmpty());
 }
 
@@ -106,7 +109,7 @@ TEST_F(JobControllerTest, ImpossibleEvaluationEndsJob) {
 }
 
 TEST_F(JobControllerTest, LostTaskEndsJobAndIsNamed) {
-  StartAndMakeReady("workers: 2 strategy { mirrored {} }");
+  StartAndMakeReady("workers: 2 strategy { mirrored {} } device { kind: CUDA }");
   Log();
   Vanish(Worker(1));
   EXPECT_THAT(Log(), ElementsAre("w0 stop"));
@@ -117,7 +120,7 @@ TEST_F(JobControllerTest, LostTaskEndsJobAndIsNamed) {
 }
 
 TEST_F(JobControllerTest, PeerReportedAsLostIsTheCulpritOnceItVanishes) {
-  StartAndMakeReady("workers: 2 strategy { mirrored {} }");
+  StartAndMakeReady("workers: 2 strategy { mirrored {} } device { kind: CUDA }");
   Log();
   Say(Worker(0), absl::StrCat("failure { message: 'lost worker 1' status_code: ",
                               static_cast<int>(absl::StatusCode::kUnavailable), " }"));
@@ -129,7 +132,7 @@ TEST_F(JobControllerTest, PeerReportedAsLostIsTheCulpritOnceItVanishes) {
 }
 
 TEST_F(JobControllerTest, WorkersThatReportALostPeerAndLeaveAreNotCulprits) {
-  StartAndMakeReady("workers: 3 strategy { mirrored {} }");
+  StartAndMakeReady("workers: 3 strategy { mirrored {} } device { kind: CUDA }");
   for (const int worker : {2, 0}) {
     Say(Worker(worker), absl::StrCat("failure { message: 'lost worker 1' status_code: ",
                                      static_cast<int>(absl::StatusCode::kUnavailable), " }"));
@@ -142,7 +145,7 @@ TEST_F(JobControllerTest, WorkersThatReportALostPeerAndLeaveAreNotCulprits) {
 }
 
 TEST_F(JobControllerTest, ReportedTimeoutWithoutAnotherFailureEndsJob) {
-  StartAndMakeReady("workers: 2 strategy { mirrored {} }");
+  StartAndMakeReady("workers: 2 strategy { mirrored {} } device { kind: CUDA }");
   Say(Worker(0), absl::StrCat("failure { message: 'no progress' status_code: ",
                               static_cast<int>(absl::StatusCode::kDeadlineExceeded), " }"));
   Tick(1);
@@ -152,7 +155,7 @@ TEST_F(JobControllerTest, ReportedTimeoutWithoutAnotherFailureEndsJob) {
 }
 
 TEST_F(JobControllerTest, SilentTaskIsLost) {
-  StartAndMakeReady("workers: 2 strategy { mirrored {} }");
+  StartAndMakeReady("workers: 2 strategy { mirrored {} } device { kind: CUDA }");
   for (int i = 0; i < 11; ++i) {
     Say(Worker(0), "heartbeat {}");
     Tick(1);

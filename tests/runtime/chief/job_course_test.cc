@@ -15,8 +15,8 @@ using Next = JobCourse::NextStep;
 // Describes the phase of the course, then the work that is done or due: "save, epoch validated, save tried,
 // interrupted".
 std::string CourseText(const JobCourse::State& state) {
-  constexpr const char* kPhases[] = {"gather", "server setup", "worker setup", "train", "validate",
-                                     "test",   "save",         "stopping",     "ended"};
+  constexpr const char* kPhases[] = {"gather", "server setup", "worker setup", "train",    "validate",
+                                     "test",   "save",         "regroup",      "stopping", "ended"};
   std::string text = kPhases[static_cast<int>(state.phase)];
   if (state.epoch_result == EpochResultStage::kTrained) absl::StrAppend(&text, ", epoch trained");
   if (state.epoch_result == EpochResultStage::kValidated) absl::StrAppend(&text, ", epoch validated");
@@ -60,6 +60,31 @@ TEST_F(JobCourseTest, DueSaveComesBeforeNextSegment) {
   EXPECT_EQ(On(), Next::kTrain);
   course_->Enter(JobPhase::kTrain);
   EXPECT_EQ(Text(), "train");
+}
+
+TEST_F(JobCourseTest, SaveThatANewGroupInterruptsIsDueAgain) {
+  Train();
+  EndSegment(false, true);
+  course_->Enter(JobPhase::kSave);
+  course_->Regroup(false, true);
+  EXPECT_EQ(Text(), "regroup, save due");
+  EXPECT_EQ(On(), Next::kSave);
+}
+
+TEST_F(JobCourseTest, ValidationThatANewGroupInterruptsIsRepeated) {
+  Train();
+  EndSegment(true, false);
+  course_->Enter(JobPhase::kValidate);
+  course_->Regroup(false, false);
+  EXPECT_EQ(On(), Next::kValidate);
+}
+
+TEST_F(JobCourseTest, SegmentThatANewGroupInterruptsIsLeftUntilTheGroupHasFormed) {
+  Train();
+  course_->Regroup(true, false);
+  EXPECT_TRUE(course_->in_segment());
+  course_->Enter(JobPhase::kTrain);
+  EXPECT_TRUE(course_->in_segment());
 }
 
 TEST_F(JobCourseTest, EpochIsValidatedThenReportedThenSaved) {

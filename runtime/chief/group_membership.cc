@@ -1,0 +1,365 @@
+// Counts of steps. Workers of a group are at most one step apart: a worker ends a collective only with the
+// part of every other, and each gives its parts of step t only when it has applied t steps. So the group with
+// the most steps, T, lacks no step that any worker could have recorded before T, and a worker with T - 1
+// lacks only the sums of step T - 1, which it copies with the parameters. If the only worker with T dies
+// before the next group has formed, then step T - 1 is made again. That is why a step counts only later
+// (held_records.h).
+//
+// Invariant: no group forms at fewer steps than count.
+#include "runtime/chief/group_membership.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/chief/saved_values.h"
+#include "runtime/cluster/job_plan.h"
+
+namespace tethys {
+
+GroupMembership::GroupMembership(const proto::JobPlan& plan, Roster& roster)
+    : rules_(GroupRulesOf(plan.job())), active_(FormsNewGroups(plan.job())), roster_(roster) {
+  for (int i = 0; i < plan.job().workers(); ++i) parts_[{proto::WORKER, i}];
+}
+
+// ------------------------------------------------------------------------------------------- what happens
+
+void GroupMembership::TrainingBegins() {
+  for (auto& [worker, part] : parts_) part.has_state = true;
+}
+
+void GroupMembership::OnLost(TaskId worker, const std::string& text) {
+  parts_.at(worker) = {};
+  last_lost_ = worker;
+  loss_text_ = text;
+  failures_ = 0;
+  blame_.clear();
+}
+
+void GroupMembership::OnHalted(TaskId worker, const proto::Halted& halted) {
+  Part& part = parts_.at(worker);
+  const bool unasked = part.asked == 0 || stage_ == Stage::kForming || !halted.reason().empty();
+  part.halted = true;
+  part.asked = 0;
+  part.applied.reset();
+  if (halted.has_applied()) part.applied = halted.applied();
+  part.has_state = halted.has_applied();
+  if (!unasked) return;
+  if (reason_.empty()) {
+    reason_ = absl::StrCat(roster_.Describe(worker), ": ",
+                           halted.reason().empty() ? "its exchange failed" : halted.reason().substr(0, 200));
+  }
+  // Whoever leaves a group closes its connections, so only the first to blame another may know the cause.
+  const TaskId suspect{proto::WORKER, halted.suspect()};
+  if (accusing_ >= roster_.at(worker).generation || !halted.has_suspect()) return;
+  if (parts_.count(suspect) == 0 || suspect == worker) return;
+  accusing_ = roster_.at(worker).generation;
+  ++blame_[suspect];
+}
+
+bool GroupMembership::OnFormed(TaskId worker) {
+  Part& part = parts_.at(worker);
+  part.has_state = true;
+  if (stage_ != Stage::kForming) return false;
+  part.asked = 0;
+  const std::vector<TaskId> members = roster_.Present(proto::WORKER);
+  const bool all = std::all_of(members.begin(), members.end(), [this](TaskId id) {
+    return roster_.at(id).formed && !roster_.late(id) && !roster_.at(id).lost && !parts_.at(id).halted;
+  });
+  if (all) stage_ = Stage::kFormed;
+  return all;
+}
+
+void GroupMembership::OnDelay(TaskId worker, Nanoseconds now) {
+  const auto part = parts_.find(worker);
+  if (part != parts_.end() && part->second.asked != 0) part->second.asked = now;
+}
+
+// ---------------------------------------------------------------------------------------------- decisions
+
+std::vector<TaskId> GroupMembership::Living() const {
+  std::vector<TaskId> living;
+  for (const auto& [worker, part] : parts_) {
+    if (!roster_.at(worker).lost) living.push_back(worker);
+  }
+  return living;
+}
+
+std::vector<TaskId> GroupMembership::InGroup() const {
+  std::vector<TaskId> members = Living();
+  members.erase(std::remove_if(members.begin(), members.end(),
+                               [this](TaskId id) { return roster_.at(id).generation == 0; }),
+                members.end());
+  return members;
+}
+
+bool GroupMembership::HasState(TaskId worker) const { return parts_.at(worker).has_state; }
+
+bool GroupMembership::broken() const {
+  for (const TaskId id : roster_.Present(proto::WORKER)) {
+    if (roster_.at(id).lost || roster_.late(id) || parts_.at(id).halted) return true;
+  }
+  return false;
+}
+
+bool GroupMembership::grows() const {
+  if (stage_ != Stage::kFormed) return false;
+  const std::vector<TaskId> living = Living();
+  return std::any_of(living.begin(), living.end(),
+                     [this](TaskId id) { return roster_.late(id) && roster_.at(id).ready; });
+}
+
+void GroupMembership::Halt(int64_t counted, Nanoseconds now, Actions& actions) {
+  TETHYS_CHECK(stage_ == Stage::kFormed || stage_ == Stage::kForming);
+  const std::vector<TaskId> members = roster_.Present(proto::WORKER);
+  const bool lost = std::any_of(members.begin(), members.end(),
+                                [this](TaskId id) { return roster_.at(id).lost || roster_.late(id); });
+  if (stage_ == Stage::kFormed) {
+    began_ = now;
+    lost_ = joins_ = false;
+  }
+  lost_ = lost_ || lost;
+  joins_ = joins_ || reason_.empty();
+  if (!lost && !reason_.empty()) NoteFailure(counted);
+  stage_ = Stage::kHalting;
+  proto::ToTask order;
+  order.mutable_halt()->set_generation(roster_.membership().generation());
+  for (const TaskId id : InGroup()) {
+    Part& part = parts_.at(id);
+    if (part.halted) continue;
+    part.asked = now;
+    actions.push_back(SendOrder{id, order});
+  }
+}
+
+void GroupMembership::NoteFailure(int64_t counted) {
+  if (failures_ > 0 && counted > counted_) {
+    failures_ = 0;
+    blame_.clear();
+  }
+  ++failures_;
+  counted_ = counted;
+}
+
+absl::Status GroupMembership::CannotForm(const std::string& why) const {
+  return absl::UnavailableError(absl::StrCat(loss_text_.empty() ? reason_ : loss_text_, "; ", why,
+                                             ": --resume goes on from the last checkpoint"));
+}
+
+absl::Status GroupMembership::Proceed(int64_t counted, bool replaced, Nanoseconds now, Actions& actions) {
+  if (stage_ != Stage::kHalting && stage_ != Stage::kWaiting) return absl::OkStatus();
+  if (failures_ > kTooManyFailures) {
+    return CannotForm(absl::StrCat("exchanges failed ", failures_, " times in a row"));
+  }
+  std::vector<TaskId> workers;
+  absl::optional<int64_t> newest;
+  bool arrives = false;  // A replacement is being set up.
+  for (const TaskId id : Living()) {
+    const Part& part = parts_.at(id);
+    const TaskState& task = roster_.at(id);
+    if (task.generation != 0 && !part.halted) return absl::OkStatus();
+    if (part.applied.has_value()) newest = std::max(newest.value_or(0), *part.applied);
+    arrives = arrives || !task.ready;
+    if (task.ready) workers.push_back(id);
+  }
+  if (!newest.has_value() || *newest < counted) {
+    return CannotForm(absl::StrCat("no other worker has the parameters of step ", counted));
+  }
+  if (static_cast<int>(workers.size()) < rules_.least_workers) {
+    return Wait(static_cast<int>(workers.size()), replaced || arrives, now, actions);
+  }
+  step_ = *newest;
+  return Form(workers, now, actions);
+}
+
+absl::Status GroupMembership::Wait(int workers, bool replaced, Nanoseconds now, Actions& actions) {
+  const std::string left =
+      absl::StrCat(workers, workers == 1 ? " worker is left of " : " workers are left of ",
+                   rules_.least_workers, " that the job needs");
+  if (!replaced) return CannotForm(absl::StrCat(left, ", and max_restarts is used up"));
+  if (stage_ != Stage::kWaiting) {
+    stage_ = Stage::kWaiting;
+    waiting_since_ = now;
+    proto::ProgressEvent event;
+    event.set_note(absl::StrCat(left, ": training waits for a replacement"));
+    actions.push_back(Report{std::move(event)});
+  }
+  if (now - waiting_since_ <= FromSeconds(rules_.wait_seconds)) return absl::OkStatus();
+  return CannotForm(absl::StrCat(left, ", and none was replaced within ", rules_.wait_seconds,
+                                 " s (elastic.wait_seconds)"));
+}
+
+absl::Status GroupMembership::Form(const std::vector<TaskId>& workers, Nanoseconds now, Actions& actions) {
+  TETHYS_RETURN_IF_ERROR(roster_.Regroup(workers));
+  stage_ = Stage::kForming;
+  proto::ToTask order;
+  proto::Form& form = *order.mutable_form();
+  *form.mutable_group() = roster_.Group();
+  form.set_step(step_);
+  bool found = false;
+  for (size_t rank = 0; rank < workers.size(); ++rank) {
+    const bool has = parts_.at(workers[rank]).applied == step_;
+    if (!has) form.add_behind(static_cast<int>(rank));
+    if (has && !std::exchange(found, true)) form.set_source(static_cast<int>(rank));
+  }
+  for (const TaskId id : workers) {
+    Part& part = parts_.at(id);
+    part.halted = false;
+    part.applied.reset();
+    part.asked = now;
+    TaskState& task = roster_.at(id);
+    task.generation = roster_.membership().generation();
+    task.formed = false;
+    actions.push_back(SendOrder{id, order});
+  }
+  return absl::OkStatus();
+}
+
+bool GroupMembership::Spared(TaskId worker, const std::vector<TaskId>& silent, Nanoseconds silence,
+                             Nanoseconds now) const {
+  const Nanoseconds quiet = now - roster_.at(worker).last_heard - silence;
+  const std::vector<TaskId> living = Living();
+  const auto is_silent = [&silent](TaskId id) {
+    return std::find(silent.begin(), silent.end(), id) != silent.end();
+  };
+  const bool others_have = std::any_of(living.begin(), living.end(), [&](TaskId id) {
+    return id != worker && !is_silent(id) && HasState(id);
+  });
+  if (HasState(worker) && !others_have && quiet <= kHolderPatience) return true;
+  const auto quiet_ones = std::count_if(living.begin(), living.end(), is_silent);
+  return 2 * static_cast<size_t>(quiet_ones) > living.size() && quiet <= kMajorityPatience;
+}
+
+absl::optional<GroupMembership::GivenUp> GroupMembership::Overdue(Nanoseconds patience,
+                                                                  Nanoseconds now) const {
+  for (const TaskId id : Living()) {
+    const Nanoseconds asked = parts_.at(id).asked;
+    const bool silent = now - roster_.at(id).last_heard >= Roster::kSilent;
+    if (asked == 0 || silent || now - asked <= patience) continue;
+    return GivenUp{id, absl::StrCat("it did not ", stage_ == Stage::kForming ? "join the new" : "leave its",
+                                    " group within ", ToSeconds(patience), " s")};
+  }
+  return absl::nullopt;
+}
+
+absl::optional<GroupMembership::GivenUp> GroupMembership::Blamed() const {
+  if (stage_ != Stage::kHalting || failures_ < kMostFailures) return absl::nullopt;
+  absl::optional<TaskId> most;
+  const std::vector<TaskId> living = Living();
+  for (const auto& [id, times] : blame_) {
+    const bool others_have = std::any_of(
+        living.begin(), living.end(), [&, id = id](TaskId other) { return other != id && HasState(other); });
+    if (roster_.at(id).lost || roster_.at(id).generation == 0 || !others_have) continue;
+    if (!most.has_value() || times >= blame_.at(*most)) most = id;
+  }
+  if (!most.has_value()) return absl::nullopt;
+  return GivenUp{*most,
+                 absl::StrCat("exchanges with it failed ", failures_, " times in a row (", reason_, ")")};
+}
+
+// --------------------------------------------------------------------------------- once the group has formed
+
+const proto::GroupChange& GroupMembership::Changed(int64_t again, int64_t unrecorded, Nanoseconds now,
+                                                   Nanoseconds started) {
+  proto::GroupChange& change = *changes_.Add();
+  change.set_generation(roster_.membership().generation());
+  change.set_seconds(ToSeconds(now - started));
+  change.set_step(step_);
+  for (const TaskId id : roster_.Present(proto::WORKER)) change.add_worker(id.index);
+  change.set_stall_seconds(ToSeconds(now - began_));
+  change.set_steps_again(again);
+  change.set_unrecorded_samples(unrecorded);
+  change.set_cause(lost_ ? loss_text_ : joins_ || reason_.empty() ? "a replacement joined" : reason_);
+  reason_.clear();
+  lost_ = joins_ = false;
+  return change;
+}
+
+// --------------------------------------------------------------------------------------------------- state
+
+static_assert(static_cast<int>(GroupMembership::Stage::kForming) == proto::GroupState::FORMING);
+
+void GroupMembership::Save(proto::GroupState& state) const {
+  if (!active_) return;
+  state.set_stage(static_cast<proto::GroupState::Stage>(stage_));
+  for (const auto& [worker, part] : parts_) {
+    proto::GroupState::Part& saved = *state.add_part();
+    saved.set_worker(worker.index);
+    saved.set_has_state(part.has_state);
+    saved.set_halted(part.halted);
+    if (part.applied.has_value()) saved.set_applied(*part.applied);
+    saved.set_asked_ns(part.asked);
+  }
+  state.set_step(step_);
+  state.set_began_ns(began_);
+  state.set_waiting_since_ns(waiting_since_);
+  Put(last_lost_, *state.mutable_last_lost());
+  state.set_loss_text(loss_text_);
+  state.set_lost(lost_);
+  state.set_joins(joins_);
+  state.set_accusing(accusing_);
+  state.set_counted(counted_);
+  state.set_failures(failures_);
+  state.set_reason(reason_);
+  for (const auto& [worker, times] : blame_) {
+    proto::GroupState::Blame& saved = *state.add_blame();
+    saved.set_worker(worker.index);
+    saved.set_times(times);
+  }
+  *state.mutable_change() = changes_;
+}
+
+absl::Status GroupMembership::Restore(const proto::GroupState& state) {
+  if (!active_) return absl::OkStatus();
+  StateCheck check;
+  check.That(proto::GroupState::Stage_IsValid(state.stage()), "there is no stage ", state.stage());
+  check.That(state.part_size() == static_cast<int>(parts_.size()), "it is of ", state.part_size(),
+             " workers, the job has ", parts_.size());
+  std::map<TaskId, Part> parts;
+  for (const proto::GroupState::Part& saved : state.part()) {
+    check.Count("applied", saved.applied());
+    check.Time("asked_ns", saved.asked_ns());
+    const TaskId worker{proto::WORKER, saved.worker()};
+    check.That(parts_.count(worker) > 0, "there is no worker ", saved.worker());
+    Part& part = parts[worker];
+    part.has_state = saved.has_state();
+    part.halted = saved.halted();
+    if (saved.has_applied()) part.applied = saved.applied();
+    part.asked = saved.asked_ns();
+  }
+  check.That(parts.size() == parts_.size(), "a worker is missing");
+  check.Count("step", state.step());
+  check.Time("began_ns", state.began_ns());
+  check.Time("waiting_since_ns", state.waiting_since_ns());
+  check.Count("counted", state.counted());
+  check.Within("failures", state.failures(), 0, 1 << 30);
+  const TaskId lost = TaskOf(state.last_lost());
+  check.That(lost.role == proto::ROLE_UNKNOWN || parts_.count(lost) > 0, "no such task was lost");
+  std::map<TaskId, int> blame;
+  for (const proto::GroupState::Blame& saved : state.blame()) {
+    const TaskId worker{proto::WORKER, saved.worker()};
+    check.That(parts_.count(worker) > 0, "there is no worker ", saved.worker());
+    check.Within("times", saved.times(), 0, 1 << 30);
+    blame[worker] = saved.times();
+  }
+  for (const proto::GroupChange& change : state.change()) check.Count("steps_again", change.steps_again());
+  TETHYS_RETURN_IF_ERROR(check.status());
+  stage_ = static_cast<Stage>(state.stage());
+  parts_ = std::move(parts);
+  step_ = state.step();
+  began_ = state.began_ns();
+  waiting_since_ = state.waiting_since_ns();
+  last_lost_ = lost;
+  loss_text_ = state.loss_text();
+  lost_ = state.lost();
+  joins_ = state.joins();
+  accusing_ = state.accusing();
+  counted_ = state.counted();
+  failures_ = state.failures();
+  reason_ = state.reason();
+  blame_ = std::move(blame);
+  changes_ = state.change();
+  return absl::OkStatus();
+}
+
+}  // namespace tethys

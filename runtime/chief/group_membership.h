@@ -1,0 +1,160 @@
+// Decides which workers of a job in lock step form the next group, and from which step they go on, when a
+// worker is lost, a replacement is ready, or an exchange fails. Pure; owned by JobController, which says when
+// the group may be halted, and does what follows once the group has formed.
+//
+//   kFormed --Halt: Halt to all--> kHalting --Proceed, all have answered: Form--> kForming --OnFormed by
+//   all--> kFormed
+//                                     |  ^                                           |
+//                      too few workers|  |a replacement is ready       Halt, because a member is lost or its
+//                                     v  |                             exchange failed: kHalting
+//                                   kWaiting
+//
+// The source of the next group is a worker with the most steps in its parameters; whoever has fewer steps, or
+// none, copies them. Rules:
+//
+//  1. A worker that has joined after the job began has no parameters at all until a group with it has formed
+//     (Halted.applied is absent). It would otherwise count as a holder of the initial values.
+//  2. Halt goes to every worker that is in any group, formed or forming: whoever was asked to join a group
+//  has
+//     left the group before, and only its answer says what it has.
+//  3. What a process has said counts for this process only, and for its newest group.
+//  4. A silent worker that alone has the parameters is waited for longer than others (Spared).
+//  5. If most workers fall silent at once, the chief may be the one that is cut off (Spared).
+#ifndef TETHYS_RUNTIME_CHIEF_GROUP_MEMBERSHIP_H_
+#define TETHYS_RUNTIME_CHIEF_GROUP_MEMBERSHIP_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "proto/chief.pb.h"
+#include "proto/chief_state.pb.h"
+#include "proto/plan.pb.h"
+#include "proto/summary.pb.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+#include "runtime/chief/chief_actions.h"
+#include "runtime/chief/roster.h"
+#include "runtime/shape/job_shape.h"
+
+namespace tethys {
+
+class GroupMembership {
+ public:
+  enum class Stage { kFormed, kHalting, kWaiting, kForming };
+
+  // How much longer than timeouts.silence a silent worker is waited for: if it alone has the parameters, and
+  // if most workers are silent.
+  static constexpr Nanoseconds kHolderPatience = 20 * kSecond;
+  static constexpr Nanoseconds kMajorityPatience = 15 * kSecond;
+  // After so many exchanges in a row that failed without a loss and without a step, a worker is given up.
+  static constexpr int kMostFailures = 2;
+  // After so many, the job ends: nobody is blamed, or nobody else has the parameters.
+  static constexpr int kTooManyFailures = 10;
+
+  // `plan` and `roster` must outlive this object.
+  GroupMembership(const proto::JobPlan& plan, Roster& roster);
+
+  // Whether the job's workers form new groups. Otherwise nothing of this class is used.
+  bool active() const { return active_; }
+  Stage stage() const { return stage_; }
+
+  // ---- what happens
+
+  // Training begins: every worker has the parameters of the start.
+  void TrainingBegins();
+  // The worker is lost; `text` describes the loss for the user.
+  void OnLost(TaskId worker, const std::string& text);
+  // A worker has left its newest group, with `halted.applied` steps.
+  void OnHalted(TaskId worker, const proto::Halted& halted);
+  // A worker has answered its newest Form. Returns true if the group has now formed.
+  bool OnFormed(TaskId worker);
+  // The worker computes, or is heard of again after a silence: it may answer late.
+  void OnDelay(TaskId worker, Nanoseconds now);
+
+  // ---- decisions
+
+  // Whether the group cannot stay together: a member is lost, or has left it.
+  bool broken() const;
+  // Whether the group has formed, and a replacement is ready to join it.
+  bool grows() const;
+  // Halts the group. Requires kFormed or kForming. `counted`: the number of steps that count.
+  void Halt(int64_t counted, Nanoseconds now, Actions& actions);
+  // While halting or waiting: forms the next group if all have answered and are enough. Otherwise and in
+  // other stages, does nothing. `replaced`: a lost worker will be replaced. Unavailable: no worker has the
+  // parameters of `counted` steps any more, or too few workers are left.
+  absl::Status Proceed(int64_t counted, bool replaced, Nanoseconds now, Actions& actions);
+
+  // Of these workers, those that are silent and yet not given up.
+  bool Spared(TaskId worker, const std::vector<TaskId>& silent, Nanoseconds silence, Nanoseconds now) const;
+  struct GivenUp {
+    TaskId worker;
+    std::string why;
+  };
+  // A worker that has not answered its last Halt or Form for `patience`, though it is heard of and does not
+  // compute.
+  absl::optional<GivenUp> Overdue(Nanoseconds patience, Nanoseconds now) const;
+  // After Halt: the worker that others blame most for exchanges that fail again and again.
+  absl::optional<GivenUp> Blamed() const;
+
+  // ---- once the group has formed
+
+  int64_t step() const { return step_; }  // The steps in the parameters of all members.
+  // Records the change, which made `again` steps undone and left `unrecorded` samples without a record.
+  const proto::GroupChange& Changed(int64_t again, int64_t unrecorded, Nanoseconds now, Nanoseconds started);
+  void FillSummary(proto::RunSummary& summary) const { *summary.mutable_group_change() = changes_; }
+
+  // The last lost worker, which is to blame if the job cannot go on; its role is unknown if none was lost.
+  TaskId last_lost() const { return last_lost_; }
+
+  void Save(proto::GroupState& state) const;
+  // Requires the roster to be restored. InvalidArgument: no job has this state.
+  absl::Status Restore(const proto::GroupState& state);
+
+ private:
+  struct Part {
+    bool has_state = false;  // It has parameters of the job's training.
+    bool halted = false;     // It has left its newest group.
+    absl::optional<int64_t> applied;
+    Nanoseconds asked = 0;  // The time of the Halt or Form that it has not answered; 0: none.
+  };
+
+  bool HasState(TaskId worker) const;
+  std::vector<TaskId> Living() const;
+  std::vector<TaskId> InGroup() const;  // The workers that were sent a Form, and are not lost.
+  absl::Status CannotForm(const std::string& why) const;
+  absl::Status Wait(int workers, bool replaced, Nanoseconds now, Actions& actions);
+  absl::Status Form(const std::vector<TaskId>& workers, Nanoseconds now, Actions& actions);
+  void NoteFailure(int64_t counted);
+
+  const GroupRules rules_;
+  const bool active_;
+  Roster& roster_;
+
+  Stage stage_ = Stage::kFormed;
+  std::map<TaskId, Part> parts_;  // Every worker of the plan.
+  int64_t step_ = 0;
+  Nanoseconds began_ = 0;  // When the group that had formed last was halted.
+  Nanoseconds waiting_since_ = 0;
+
+  TaskId last_lost_;
+  std::string loss_text_;
+  // Why the group that had formed last was halted.
+  bool lost_ = false;   // A worker was lost.
+  bool joins_ = false;  // A replacement was ready.
+  std::string reason_;  // The first failed exchange; empty: none.
+
+  // Exchanges that failed in a row, without a loss and without a step that counts in between.
+  int failures_ = 0;
+  int64_t counted_ = 0;          // At the last failure.
+  uint32_t accusing_ = 0;        // The newest generation in which a worker was blamed.
+  std::map<TaskId, int> blame_;  // How often a worker was blamed in these failures.
+
+  google::protobuf::RepeatedPtrField<proto::GroupChange> changes_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHIEF_GROUP_MEMBERSHIP_H_

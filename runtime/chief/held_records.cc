@@ -1,0 +1,89 @@
+#include "runtime/chief/held_records.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/chief/saved_values.h"
+
+namespace tethys {
+
+void HeldRecords::Open(const std::vector<TaskId>& workers, int64_t step) {
+  next_ = step;
+  held_.clear();
+  for (const TaskId worker : workers) held_[worker.index];
+}
+
+absl::Status HeldRecords::Add(TaskId worker, const HeldRecord& held) {
+  const auto queue = held_.find(worker.index);
+  if (queue == held_.end()) return absl::OkStatus();
+  const int64_t expected = next_ + static_cast<int64_t>(queue->second.size());
+  if (held.record.step() != expected) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("it has recorded step ", held.record.step(), ", and its next step is ", expected));
+  }
+  queue->second.push_back(held);
+  return absl::OkStatus();
+}
+
+int64_t HeldRecords::newest() const {
+  size_t most = 0;
+  for (const auto& [worker, queue] : held_) most = std::max(most, queue.size());
+  return next_ + static_cast<int64_t>(most);
+}
+
+absl::optional<CountedStep> HeldRecords::TakeComplete() {
+  const bool complete = !held_.empty() && std::all_of(held_.begin(), held_.end(), [](const auto& entry) {
+    return !entry.second.empty();
+  });
+  if (!complete) return absl::nullopt;
+  return Take();
+}
+
+CountedStep HeldRecords::Take() {
+  CountedStep counted{.step = next_++, .part = {}};
+  for (auto& [worker, queue] : held_) {
+    CountedStep::Part& part = counted.part.emplace_back();
+    part.worker = worker;
+    if (queue.empty()) continue;
+    part.held = std::move(queue.front());
+    queue.pop_front();
+  }
+  return counted;
+}
+
+void HeldRecords::Save(proto::HeldState& state) const {
+  state.set_next(next_);
+  for (const auto& [worker, queue] : held_) {
+    proto::HeldState::Queue& saved = *state.add_queue();
+    saved.set_worker(worker);
+    for (const HeldRecord& held : queue) {
+      *saved.add_record() = held.record;
+      saved.add_clock_offset_ns(held.clock_offset);
+    }
+  }
+}
+
+absl::Status HeldRecords::Restore(const proto::HeldState& state, int workers) {
+  StateCheck check;
+  check.Count("next", state.next());
+  std::map<int, std::deque<HeldRecord>> held;
+  for (const proto::HeldState::Queue& saved : state.queue()) {
+    check.Within("worker", saved.worker(), 0, workers - 1);
+    check.That(saved.clock_offset_ns_size() == saved.record_size(), "a record has no clock");
+    check.That(held.count(saved.worker()) == 0, "worker ", saved.worker(), " has two queues");
+    if (!check.ok()) break;
+    std::deque<HeldRecord>& queue = held[saved.worker()];
+    for (int i = 0; i < saved.record_size(); ++i) {
+      check.That(saved.record(i).step() == state.next() + i, "a record of worker ", saved.worker(),
+                 " is of step ", saved.record(i).step());
+      check.Within("clock_offset_ns", saved.clock_offset_ns(i), -StateCheck::kLatest, StateCheck::kLatest);
+      queue.push_back({saved.record(i), saved.clock_offset_ns(i)});
+    }
+  }
+  TETHYS_RETURN_IF_ERROR(check.status());
+  next_ = state.next();
+  held_ = std::move(held);
+  return absl::OkStatus();
+}
+
+}  // namespace tethys

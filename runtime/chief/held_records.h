@@ -1,0 +1,72 @@
+// Holds the step records of a group in lock step until it is certain that the step is not made again. A
+// record says that its worker has applied the step. If the group loses a worker, the others may lack the
+// step, and then the next group makes it again; so a record alone does not count. A step counts
+//
+//   1. when every worker of the group has recorded it, because then nobody can lack it; or
+//   2. when a group has formed whose parameters contain it, because later groups continue from these.
+//
+// In the second case the records of a lost worker may be missing. Pure; owned by JobController.
+#ifndef TETHYS_RUNTIME_CHIEF_HELD_RECORDS_H_
+#define TETHYS_RUNTIME_CHIEF_HELD_RECORDS_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "proto/chief_state.pb.h"
+#include "proto/telemetry.pb.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+#include "runtime/cluster/task_id.h"
+
+namespace tethys {
+
+struct HeldRecord {
+  proto::StepRecord record;
+  Nanoseconds clock_offset = 0;  // The chief's clock minus the worker's, when the record arrived.
+};
+
+// A step that counts: the record of each worker of the group, by rank; absent: it is lost.
+struct CountedStep {
+  struct Part {
+    int worker = 0;  // Index.
+    absl::optional<HeldRecord> held;
+  };
+  int64_t step = 0;
+  std::vector<Part> part;
+};
+
+// Invariant: the records that are held of a worker are of consecutive steps, of which the first is next().
+class HeldRecords {
+ public:
+  // From now on, holds the records of a group of these workers, whose first step is `step`. Forgets the
+  // records that are held, because their steps are made again.
+  void Open(const std::vector<TaskId>& workers, int64_t step);
+
+  // Holds a record. A record of another worker than the group's has no effect. InvalidArgument: it is not of
+  // the worker's next step.
+  absl::Status Add(TaskId worker, const HeldRecord& held);
+
+  // The first step that does not count yet.
+  int64_t next() const { return next_; }
+  // The number of steps that count, or that some worker has recorded.
+  int64_t newest() const;
+  // Takes the first step if every worker has recorded it; otherwise nullopt.
+  absl::optional<CountedStep> TakeComplete();
+  // Takes the first step, whoever has recorded it.
+  CountedStep Take();
+
+  void Save(proto::HeldState& state) const;
+  // InvalidArgument: the invariant is broken, or there is no such worker.
+  absl::Status Restore(const proto::HeldState& state, int workers);
+
+ private:
+  int64_t next_ = 0;
+  std::map<int, std::deque<HeldRecord>> held_;  // By index of the worker.
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHIEF_HELD_RECORDS_H_

@@ -1,0 +1,189 @@
+// JobController's functions for jobs whose workers form new groups (group_membership.h).
+//
+//   a stage that takes workers --a member is lost, an exchange fails, a replacement is ready--> kRegroup
+//   kRegroup --the new group has formed at step T--> the rest of the segment from T on, or the stage anew
+//
+// A save that is being opened or committed needs no worker: it is completed first.
+//
+// Invariant: held_.next() steps count; each of their samples is in the ledger and in the journal once.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "runtime/chief/job_controller.h"
+#include "runtime/chief/journal.h"
+#include "runtime/cluster/job_plan.h"
+#include "runtime/data/sharding.h"
+
+namespace tethys {
+
+// --------------------------------------------------------------------------------------- records that are
+// held
+
+void JobController::HoldSteps(TaskId id, const proto::StepRecords& records, Nanoseconds now,
+                              Actions& actions) {
+  TaskState& task = roster_.at(id);
+  const Nanoseconds clock_offset = task.heartbeat.clock_offset_ns();
+  for (const proto::StepRecord& record : records.record()) {
+    absl::Status status = CheckRecord(record);
+    if (status.ok() && course_.in_segment()) status = held_.Add(id, {record, clock_offset});
+    if (!status.ok()) return Fail(Annotate(status, roster_.Describe(id)), id, now);
+    task.HasMade(record.step() + 1);
+  }
+  pulses_.AddSteps(id.index, records);
+  std::vector<CountedStep> steps;
+  if (!course_.in_segment()) return;
+  while (absl::optional<CountedStep> step = held_.TakeComplete()) steps.push_back(*std::move(step));
+  int64_t unrecorded = 0;
+  if (const absl::Status status = Count(steps, &unrecorded, actions); !status.ok()) Fail(status, id, now);
+}
+
+// Enters the steps' samples in the ledger and in the journal. A worker whose record is lost has used its part
+// of the step: `unrecorded` becomes the number of these samples.
+absl::Status JobController::Count(const std::vector<CountedStep>& steps, int64_t* unrecorded,
+                                  Actions& actions) {
+  const Slice whole = running_.segment().positions;
+  std::map<int, KeepRecords> kept;
+  for (const CountedStep& counted : steps) {
+    const auto workers = static_cast<int>(counted.part.size());
+    for (int rank = 0; rank < workers; ++rank) {
+      const CountedStep::Part& part = counted.part[rank];
+      Slice positions =
+          StepSlice(whole.count(), planner_.batch(), counted.step - state_.step(), rank, workers);
+      positions = {whole.begin + positions.begin, whole.begin + positions.end};
+      if (part.held.has_value()) {
+        const proto::StepRecord& record = part.held->record;
+        positions = running_.Positions(record.sample_begin(), record.samples());
+        epoch_sums_.Add(record);
+        KeepRecords& keep = kept[part.worker];
+        *keep.records.add_record() = record;
+        keep.clock_offset = part.held->clock_offset;
+        keep.workers = workers;
+      } else {
+        *unrecorded += positions.count();
+      }
+      TETHYS_RETURN_IF_ERROR(running_.Use(part.worker, positions));
+      actions.push_back(WriteJournal{
+          journal::Used(part.worker, counted.step, running_.SampleBegin(positions), positions.count())});
+    }
+  }
+  for (auto& [worker, keep] : kept) actions.push_back(std::move(keep));
+  return absl::OkStatus();
+}
+
+// ------------------------------------------------------------------------------------------ the next group
+
+// Leaves the stage of the job in which workers are halted. False: the stage needs no worker now, and is
+// completed first.
+bool JobController::LeavesStage(Nanoseconds now, Actions& actions) {
+  const JobPhase phase = course_.phase();
+  if (phase == JobPhase::kRegroup) return true;
+  if (phase != JobPhase::kTrain && !group_.broken()) return false;  // A replacement joins at the barrier.
+  if (phase == JobPhase::kSave) {
+    if (checkpoints_.state() != CheckpointCoordinator::State::kWriting) return false;
+    checkpoints_.Abandon(now, actions);
+  }
+  pause_.Abandon();
+  course_.Regroup(phase == JobPhase::kTrain, phase == JobPhase::kSave);
+  return true;
+}
+
+// Halts the group if it cannot stay as it is, and forms the next one once this is possible. Called whenever
+// one of these may have changed.
+void JobController::Regroup(Nanoseconds now, Actions& actions) {
+  if (!group_.active() || !course_.training_begun() || ending() || failure_.any()) return;
+  using Stage = GroupMembership::Stage;
+  if (group_.stage() == Stage::kFormed || group_.stage() == Stage::kForming) {
+    if (!MustRegroup() || !LeavesStage(now, actions)) return;
+    group_.Halt(held_.next(), now, actions);
+    if (const auto blamed = group_.Blamed()) return Lose(blamed->worker, blamed->why, now, actions);
+  }
+  Proceed(now, actions);
+}
+
+// Whether the group is to be halted. A replacement joins while the group trains, or at a barrier.
+bool JobController::MustRegroup() const {
+  if (!group_.active() || !course_.training_begun() || failure_.any()) return false;
+  return group_.broken() || (group_.grows() && !interrupted());
+}
+
+void JobController::Proceed(Nanoseconds now, Actions& actions) {
+  const absl::Status status = group_.Proceed(held_.next(), losses_.awaits_replacement(), now, actions);
+  if (!status.ok()) Fail(status, group_.last_lost(), now);
+}
+
+// The steps in the parameters once the segment is made, or at the barrier.
+int64_t JobController::LastStep() const {
+  return state_.step() + (course_.in_segment() ? running_.segment().steps : 0);
+}
+
+void JobController::OnHalted(TaskId id, const proto::Halted& halted, Nanoseconds now, Actions& actions) {
+  TaskState& task = roster_.at(id);
+  if (!Survives(id) || planner_.leased()) {
+    proto::Failure failure;
+    failure.set_message(halted.reason().empty() ? "it left its group" : halted.reason());
+    failure.set_step(halted.applied());
+    failure.set_status_code(static_cast<int>(absl::StatusCode::kUnavailable));
+    return OnFailure(id, failure, now);
+  }
+  // The worker has been asked to join a later group since.
+  if (task.generation == 0 || halted.generation() != task.generation) return;
+  const int64_t most = LastStep();
+  if (halted.has_applied() && (halted.applied() < held_.next() || halted.applied() > most)) {
+    return Lose(id,
+                absl::StrCat("it has the parameters of ", halted.applied(), " steps, which must be from ",
+                             held_.next(), " to ", most),
+                now, actions);
+  }
+  task.HasMade(halted.applied());
+  group_.OnHalted(id, halted);
+  Regroup(now, actions);
+}
+
+void JobController::GroupFormed(Nanoseconds now, Actions& actions) {
+  const std::vector<TaskId> members = roster_.Present(proto::WORKER);
+  const int64_t step = group_.step(), again = std::max<int64_t>(0, held_.newest() - step);
+  if (step < held_.next() || step > LastStep()) {
+    return Fail(absl::InternalError(absl::StrCat("a group has formed at step ", step)), TaskId(), now);
+  }
+  std::vector<CountedStep> steps;
+  while (held_.next() < step) steps.push_back(held_.Take());
+  int64_t unrecorded = 0;
+  if (const absl::Status status = Count(steps, &unrecorded, actions); !status.ok()) {
+    return Fail(status, TaskId(), now);
+  }
+  held_.Open(members, step);
+  for (const TaskId id : members) {
+    if (losses_.Awaited(id)) losses_.Replaced(id, now, actions);
+  }
+  const proto::GroupChange& change = group_.Changed(again, unrecorded, now, own_.started_ns());
+  actions.push_back(WriteJournal{journal::Group(change.generation(), step, members)});
+  proto::ProgressEvent event;
+  event.set_note(absl::StrFormat("%d of %d workers go on from step %d after %.2f s", members.size(),
+                                 plan_.job().workers(), step, change.stall_seconds()));
+  actions.push_back(Report{std::move(event)});
+
+  if (!course_.in_segment()) return Continue(now, actions);
+  course_.Enter(JobPhase::kTrain);
+  const int64_t made = step - state_.step();
+  if (interrupted()) running_.CutAfter(made);
+  own_.set_first_done_ns(0);
+  // Even if no step is left: the workers' statistics are still missing.
+  running_.BeginRun(made);
+  for (const TaskId id : members) SendRun(id, actions);
+  Regroup(now, actions);  // A replacement may be ready.
+}
+
+// The workers that are given up, of those that are silent. Workers that do not answer, or are blamed by
+// others, are lost later (CheckMembers).
+std::vector<TaskId> JobController::GivenUp(const std::vector<TaskId>& silent, Nanoseconds now) const {
+  std::vector<TaskId> given_up;
+  for (const TaskId id : silent) {
+    const bool spared = Survives(id) && group_.active() && group_.Spared(id, silent, silence_, now);
+    if (!spared) given_up.push_back(id);
+  }
+  return given_up;
+}
+
+}  // namespace tethys

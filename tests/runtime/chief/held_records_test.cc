@@ -1,0 +1,73 @@
+#include "runtime/chief/held_records.h"
+
+#include <gtest/gtest.h>
+
+namespace tethys {
+namespace {
+
+const std::vector<TaskId> kTwo = {{proto::WORKER, 0}, {proto::WORKER, 2}};
+
+HeldRecord Of(int64_t step) {
+  HeldRecord held;
+  held.record.set_step(step);
+  return held;
+}
+
+TEST(HeldRecordsTest, StepIsCompleteOnceEveryWorkerHasRecordedIt) {
+  HeldRecords held;
+  held.Open(kTwo, 5);
+  ASSERT_TRUE(held.Add({proto::WORKER, 0}, Of(5)).ok());
+  ASSERT_TRUE(held.Add({proto::WORKER, 0}, Of(6)).ok());
+  EXPECT_FALSE(held.TakeComplete().has_value());
+  EXPECT_EQ(held.newest(), 7);
+  ASSERT_TRUE(held.Add({proto::WORKER, 2}, Of(5)).ok());
+  const absl::optional<CountedStep> step = held.TakeComplete();
+  ASSERT_TRUE(step.has_value());
+  EXPECT_EQ(step->step, 5);
+  ASSERT_EQ(step->part.size(), 2u);
+  EXPECT_EQ(step->part[1].worker, 2);
+  EXPECT_FALSE(held.TakeComplete().has_value());
+  EXPECT_EQ(held.next(), 6);
+}
+
+TEST(HeldRecordsTest, StepThatIsTakenAnywayLacksTheLostRecord) {
+  HeldRecords held;
+  held.Open(kTwo, 5);
+  ASSERT_TRUE(held.Add({proto::WORKER, 2}, Of(5)).ok());
+  const CountedStep step = held.Take();
+  EXPECT_FALSE(step.part[0].held.has_value());
+  EXPECT_TRUE(step.part[1].held.has_value());
+}
+
+TEST(HeldRecordsTest, RecordOfAnotherThanTheNextStepIsRefused) {
+  HeldRecords held;
+  held.Open(kTwo, 5);
+  EXPECT_TRUE(absl::IsInvalidArgument(held.Add({proto::WORKER, 0}, Of(6))));
+  EXPECT_TRUE(absl::IsInvalidArgument(held.Add({proto::WORKER, 0}, Of(4))));
+  EXPECT_TRUE(held.Add({proto::WORKER, 1}, Of(9)).ok());  // Not in the group.
+  EXPECT_EQ(held.newest(), 5);
+}
+
+TEST(HeldRecordsTest, NextGroupForgetsRecords) {
+  HeldRecords held;
+  held.Open(kTwo, 5);
+  ASSERT_TRUE(held.Add({proto::WORKER, 0}, Of(5)).ok());
+  held.Open({{proto::WORKER, 2}}, 5);
+  EXPECT_EQ(held.newest(), 5);
+}
+
+TEST(HeldRecordsTest, RestoredStateGoesOn) {
+  HeldRecords held, restored;
+  held.Open(kTwo, 5);
+  ASSERT_TRUE(held.Add({proto::WORKER, 0}, Of(5)).ok());
+  proto::HeldState state;
+  held.Save(state);
+  ASSERT_TRUE(restored.Restore(state, 3).ok());
+  ASSERT_TRUE(restored.Add({proto::WORKER, 2}, Of(5)).ok());
+  EXPECT_TRUE(restored.TakeComplete().has_value());
+  state.mutable_queue(0)->mutable_record(0)->set_step(9);
+  EXPECT_TRUE(absl::IsInvalidArgument(restored.Restore(state, 3)));
+}
+
+}  // namespace
+}  // namespace tethys
