@@ -82,9 +82,9 @@ void LaunchCourse::OnExit(size_t number, const ProcessExit& exit, LaunchActions&
 }
 
 bool LaunchCourse::Survives(const LaunchTask& task, const ProcessExit& exit) const {
-  // Before training starts, the job needs every worker: a killed worker must be restarted, and an error that
-  // a worker reports ends the job.
-  const bool spared = training_ || restarts_ < options_.max_restarts;
+  // Before training starts, the job needs every worker: a killed worker must be restarted, if the job can
+  // take another then, and an error that a worker reports ends the job.
+  const bool spared = training_ || (options_.restarts_before_training && restarts_ < options_.max_restarts);
   const bool mishap = exit.code == kExitMishap && training_;
   return options_.survives_worker_loss && task.role == "worker" && ((exit.abrupt() && spared) || mishap) &&
          stage_ == Stage::kRunning;

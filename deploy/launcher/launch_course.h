@@ -61,6 +61,7 @@ class LaunchCourse {
     proto::Timeouts timeouts = {};
     Nanoseconds verdict_grace = kSecond;  // This and the fields below: as in LaunchOptions.
     bool survives_worker_loss = false;
+    bool restarts_before_training = true;
     int max_restarts = 0;
   };
   explicit LaunchCourse(Options options) : options_(std::move(options)) {}

@@ -57,6 +57,7 @@ LaunchCourse::Options CourseOptions(const LaunchOptions& options) {
                                   .timeouts = options.timeouts,
                                   .verdict_grace = options.verdict_grace,
                                   .survives_worker_loss = options.survives_worker_loss,
+                                  .restarts_before_training = options.restarts_before_training,
                                   .max_restarts = options.max_restarts};
   for (const Place& place : options.places.servers) course.server_hosts.push_back(place.host);
   for (const Place& place : options.places.workers) course.worker_hosts.push_back(place.host);

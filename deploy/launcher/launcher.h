@@ -63,6 +63,8 @@ struct LaunchOptions {
   // If true, the job continues without a worker that died, or that exited with kExitMishap during training.
   // At most max_restarts lost workers are restarted over the whole job.
   bool survives_worker_loss = false;
+  // A worker that died before training began is restarted as well; otherwise the job ends.
+  bool restarts_before_training = true;
   int max_restarts = 0;
   // If true, every line of every log also goes to OnLogLine, prefixed by "[worker 3 on slave2] ".
   bool show_logs = false;

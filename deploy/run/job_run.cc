@@ -124,7 +124,8 @@ LaunchOptions LaunchOf(const proto::JobPlan& plan, const std::string& run_dir, c
   // The secrets with which planning opened the data.
   launch.data_secrets = SecretsInUse().SerializeAsString();
   launch.timeouts = plan.job().timeouts();
-  launch.survives_worker_loss = TraitsOf(plan.job()).leases();
+  launch.survives_worker_loss = SurvivesWorkerLoss(plan.job());
+  launch.restarts_before_training = TraitsOf(plan.job()).leases();
   launch.max_restarts = plan.job().max_restarts();
   launch.show_logs = options.show_logs;
   return launch;

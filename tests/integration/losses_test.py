@@ -25,13 +25,13 @@ LONG = ["epochs=10000", "batch_size_per_worker=16", "drop_remainder=true"]
 SILENCE = 5.0
 SILENT = [f"timeouts.silence={SILENCE}"]
 SAVING = ["checkpoint.every_steps=50"]
-ROLES = {"local": ["chief", "worker"], "mirrored": ["chief", "worker"],
+ROLES = {"local": ["chief", "worker"],
+         "mirrored": ["chief"],  # No workers, as below (mirrored_loss_test.py).
          "ps_sync": ["chief", "worker", "ps"],
          "ps_async": ["chief", "ps"]}  # No workers: the job survives their loss (worker_loss_test.py).
 # A stopped process makes others wait; there is one case for each kind of wait. Under every strategy the chief
 # notices a stopped task, and the launcher notices a stopped chief.
-STOPPED = [("local", "worker"), ("mirrored", "chief"), ("mirrored", "worker"), ("ps_sync", "worker"),
-           ("ps_sync", "ps"), ("ps_async", "ps")]
+STOPPED = [("local", "worker"), ("mirrored", "chief"), ("ps_sync", "worker"), ("ps_sync", "ps"), ("ps_async", "ps")]
 SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
 
 

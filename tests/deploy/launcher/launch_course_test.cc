@@ -51,7 +51,8 @@ class Scenario {
   }
 
  private:
-  // Makes a job from "servers=N workers=N survives=N". `survives`: the job survives losses, with N restarts.
+  // Makes a job from "servers=N workers=N survives=N late=1". `survives`: the job survives losses, with N
+  // restarts; `late`: only once training has begun.
   std::string Make(const std::vector<std::string>& words) {
     LaunchCourse::Options options = {.chief_host = "h0"};
     options.timeouts.set_start(60);
@@ -63,6 +64,10 @@ class Scenario {
       if (!absl::SimpleAtoi(field.second, &number)) return "unknown";
       std::vector<std::string>& hosts =
           field.first == "servers" ? options.server_hosts : options.worker_hosts;
+      if (field.first == "late") {
+        options.restarts_before_training = number == 0;
+        continue;
+      }
       if (field.first == "survives") {
         options.survives_worker_loss = true;
         options.max_restarts = number;
