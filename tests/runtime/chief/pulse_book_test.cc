@@ -24,6 +24,7 @@ class PulseBookTest : public ::testing::Test {
   void Join(TaskId id) {
     TaskState& task = roster_.at(id);
     task.Begin(id, 1, now_);
+    roster_.TakesPart(id);
     task.member.set_host("slave1");
     task.last_heard = now_;
     task.ready = true;
