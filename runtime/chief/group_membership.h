@@ -2,21 +2,19 @@
 // worker is lost, a replacement is ready, or an exchange fails. Pure; owned by JobController, which says when
 // the group may be halted, and does what follows once the group has formed.
 //
-//   kFormed --Halt: Halt to all--> kHalting --Proceed, all have answered: Form--> kForming --OnFormed by
-//   all--> kFormed
-//                                     |  ^                                           |
-//                      too few workers|  |a replacement is ready       Halt, because a member is lost or its
-//                                     v  |                             exchange failed: kHalting
-//                                   kWaiting
+//   kFormed  --Halt: a member is lost, its exchange failed, or a replacement is ready--> kHalting
+//   kHalting --Proceed: all have answered, too few workers are left--> kWaiting
+//   kHalting, kWaiting --Proceed: all have answered, enough workers are ready--> kForming
+//   kForming --OnFormed: all have joined the group--> kFormed
+//   kForming --Halt: a member is lost, or its exchange failed--> kHalting
 //
 // The source of the next group is a worker with the most steps in its parameters; whoever has fewer steps, or
 // none, copies them. Rules:
 //
 //  1. A worker that has joined after the job began has no parameters at all until a group with it has formed
 //     (Halted.applied is absent). It would otherwise count as a holder of the initial values.
-//  2. Halt goes to every worker that is in any group, formed or forming: whoever was asked to join a group
-//  has
-//     left the group before, and only its answer says what it has.
+//  2. Halt goes to every worker that is in any group, formed or forming. A worker that was asked to join a
+//     group has left the group before, and only the worker's answer says which steps it has.
 //  3. What a process has said counts for this process only, and for its newest group.
 //  4. A silent worker that alone has the parameters is waited for longer than others (Spared).
 //  5. If most workers fall silent at once, the chief may be the one that is cut off (Spared).

@@ -18,8 +18,7 @@
 
 namespace tethys {
 
-// --------------------------------------------------------------------------------------- records that are
-// held
+// ------------------------------------------------------------------------------------- records that are held
 
 void JobController::HoldSteps(TaskId id, const proto::StepRecords& records, Nanoseconds now,
                               Actions& actions) {
