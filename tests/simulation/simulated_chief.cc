@@ -215,9 +215,6 @@ void SimulatedChief::Misbehave(TaskId task, proto::FromTask& message) {
   if (message.has_halted() && message.halted().has_applied()) {
     if (world().Misbehaves(Fault::kCountsAtHalted, 1)) Forge(group_, task, message.halted().applied());
     last_applied_[task.index] = message.halted().applied();
-  } else if (message.has_halted() && last_applied_.count(task.index) > 0 &&
-             world().Misbehaves(Fault::kOldAnswer, 1)) {
-    message.mutable_halted()->set_applied(last_applied_.at(task.index));
   }
   if (message.has_steps() && task.role == proto::WORKER) {
     // What was forged for the worker comes no second time.
@@ -268,6 +265,15 @@ void SimulatedChief::Forge(const proto::Group& group, TaskId by, int64_t steps) 
   }
 }
 
+void SimulatedChief::TrustOldAnswers(proto::Form& form) const {
+  const google::protobuf::RepeatedField<int32_t> behind = form.behind();
+  form.clear_behind();
+  for (const int rank : behind) {
+    const auto said = last_applied_.find(form.group().member(rank).index());
+    if (said == last_applied_.end() || said->second != form.step()) form.add_behind(rank);
+  }
+}
+
 void SimulatedChief::GiveUpTheSilent() {
   for (const auto& [id, session] : sessions_) {
     if (id.role != proto::WORKER || world().queue().now() - heard_[id] < kSecond) continue;
@@ -288,7 +294,10 @@ bool SimulatedChief::Drops(TaskId task, proto::ToTask& order) {
       });
     });
   }
-  if (order.has_form()) group_ = order.form().group();
+  if (order.has_form()) {
+    if (world().Misbehaves(Fault::kOldAnswer, 1)) TrustOldAnswers(*order.mutable_form());
+    group_ = order.form().group();
+  }
   if (order.has_run()) {
     run_ = order.run();
     recorded_[task.index] = run_.first_step();

@@ -62,6 +62,8 @@ class SimulatedChief final : public Process {
   bool Drops(TaskId task, proto::ToTask& order);
   // Records of the other workers, up to so many steps, before these workers have made the steps.
   void Forge(const proto::Group& group, TaskId by, int64_t steps);
+  // Takes a worker for a holder of the parameters if a process of the worker, also a lost one, has said so.
+  void TrustOldAnswers(proto::Form& form) const;
   void GiveUpTheSilent();
 
   std::unique_ptr<JobController> controller_;
@@ -69,7 +71,7 @@ class SimulatedChief final : public Process {
   std::map<TaskId, Session> sessions_;
   proto::Group group_;                   // The newest.
   std::map<int, int64_t> recorded_;      // Steps that workers have recorded, or that were forged for them.
-  std::map<int, int64_t> last_applied_;  // Of a process of the worker that was lost.
+  std::map<int, int64_t> last_applied_;  // As workers have said, by index, whichever process it was.
   std::map<TaskId, Nanoseconds> heard_;
   proto::Run run_;       // The newest.
   std::string journal_;  // Lines that are not in the file yet.
