@@ -38,8 +38,7 @@ BatchLoader::Options LoaderOptions(const proto::Job& job, const Dataset& train, 
 
 // True if the job goes on after a loss in another group of workers.
 bool OutlivesGroups(const proto::JobPlan& plan) {
-  return TraitsOf(plan.job()).family == StrategyFamily::kMirrored &&
-         plan.job().device().kind() == proto::Device::CPU && !AnyOnGpu(plan);
+  return FormsNewGroups(plan.job()) && !AnyOnGpu(plan);
 }
 
 // True if an error of an exchange means that the group of workers is broken. Other errors are failures of
