@@ -39,6 +39,12 @@ void Disturbances::BeginAttempt(bool quiet) {
     const bool often = point == Point::kFirstRecord || point == Point::kPushing || point == Point::kApplying;
     aims_.push_back({point, random.Between(1, often ? 30 : group ? 8 : 3), DrawWhat()});
   }
+  if (world_.kind() == Kind::kMirrored && random.Chance(0.25)) {
+    // A worker dies while it sends its gradient, so that only some others can make the step. Then a worker
+    // that has said which steps it has dies before the next group has formed.
+    aims_.push_back({Point::kPushing, random.Between(1, 30), Disturbance::kKill});
+    aims_.push_back({Point::kHalting, random.Between(1, 6), Disturbance::kKill});
+  }
 }
 
 Disturbance Disturbances::DrawWhat() {

@@ -242,11 +242,13 @@ void SimulatedChief::Misbehave(TaskId task, proto::FromTask& message) {
 
 void SimulatedChief::Forge(const proto::Group& group, TaskId by, int64_t steps) {
   const proto::JobPlan& plan = world().plan();
+  if (run_.begin() == run_.end()) return;  // Training has not begun: no step can be recorded.
   for (int rank = 0; rank < group.member_size(); ++rank) {
     const TaskId worker{proto::WORKER, group.member(rank).index()};
     if (worker == by) continue;
     proto::FromTask message;
-    for (int64_t step = recorded_[worker.index]; step < steps; ++step) {
+    const int64_t first = std::max(recorded_[worker.index], run_.first_step());
+    for (int64_t step = first; step < steps; ++step) {
       const Slice slice = StepSlice(run_.end() - run_.begin(), plan.global_batch(), step - run_.first_step(),
                                     rank, group.member_size());
       proto::StepRecord& record = *message.mutable_steps()->add_record();
