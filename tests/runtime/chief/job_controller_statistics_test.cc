@@ -23,9 +23,10 @@ class StatisticsTest : public JobControllerTest {
   // its run.
   void TrainTo(int worker, int64_t run, const std::vector<Slice>& slices, const std::string& statistics) {
     for (const Slice slice : slices) {
-      Say(Worker(worker), absl::StrCat("steps { record { rank: ", worker, " sample_begin: ", slice.begin,
-                                       " samples: ", slice.count(), " labels: ", slice.count(),
-                                       " loss_sum: 1 correct: 1 } }"));
+      Say(Worker(worker),
+          absl::StrCat("steps { record { rank: ", worker, " step: ", slice.begin / plan_.global_batch(),
+                       " sample_begin: ", slice.begin, " samples: ", slice.count(),
+                       " labels: ", slice.count(), " loss_sum: 1 correct: 1 } }"));
     }
     Say(Worker(worker),
         absl::StrCat("run_done { run: ", run, " steps: ", slices.size(), " statistics: ", statistics, " }"));
