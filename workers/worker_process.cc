@@ -41,7 +41,7 @@ class Worker final : public TaskLife {
     return trainer_->JoinGroup(form, listener_, formed);
   }
 
-  Trouble trouble() const override { return trainer_->trouble(); }
+  Trouble trouble() const override { return trainer_ == nullptr ? Trouble::kFailure : trainer_->trouble(); }
   void FillHalted(proto::Halted& halted) override {
     if (trainer_ != nullptr) trainer_->FillHalted(halted);
   }

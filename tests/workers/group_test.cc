@@ -1,11 +1,13 @@
 // Workers of a mirrored job lose one of them at many instants and go on. Every result is compared, bit by
 // bit, with a run in which the same groups train the same steps without a loss.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
 #include <functional>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -219,6 +221,25 @@ TEST_P(GroupTest, ReplacementBeforeTheNextStepGivesTheUndisturbedBits) {
   for (int index = 0; index < 3; ++index) {
     EXPECT_EQ(disturbed.StateOf(index).parts, steady.StateOf(index).parts) << index;
   }
+}
+
+TEST_P(GroupTest, WorkerWhoseSetUpFails_SaysWhy) {
+  proto::JobPlan plan = PlanOf(2);
+  plan.mutable_job()->mutable_data()->mutable_idx()->set_train_images("/nowhere/images");
+  testing::Inbox inbox;
+  testing::QueueSession session(0, 1, inbox);
+  const MonotonicClock clock;
+  WorkerCourse course(0);
+  OrderReader orders(session, course);
+  const std::unique_ptr<RingListener> listener = *RingListener::Listen("127.0.0.1");
+  const TaskOptions options;
+  const std::unique_ptr<TaskLife> life = CreateWorkerLife(options, session, *listener, clock, course, orders);
+  proto::ToTask order;
+  *order.mutable_setup()->mutable_plan() = plan;
+  session.Deliver(order);
+  EXPECT_FALSE(LiveAsTask(options, session, clock, listener->address(), orders, *life).ok());
+  EXPECT_TRUE(inbox.Take().message.has_join());
+  EXPECT_THAT(inbox.Take().message.failure().message(), ::testing::HasSubstr("/nowhere/images"));
 }
 
 }  // namespace
