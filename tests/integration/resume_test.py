@@ -51,7 +51,9 @@ class ResumeTest(TethysTest):
         for name, job in (("synchronised", ADAM), ("ps_sync", ADAM), ("ps_sync", clipped), ("mirrored", lamb),
                           ("ps_sync", lamb)):
             with contextlib.ExitStack() as runs:
-                stopped = {victim: runs.enter_context(Run([*strategies[name], *LONG, *SAVING], job=job))
+                # With fewer workers a mirrored job would go on.
+                needs = [] if name == "ps_sync" else ["elastic.min_workers=3"]
+                stopped = {victim: runs.enter_context(Run([*strategies[name], *LONG, *SAVING, *needs], job=job))
                            for victim in STOPS}
                 for victim, run in stopped.items():
                     self.stop_somewhere(run, victim)

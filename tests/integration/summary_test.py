@@ -14,7 +14,7 @@ import tempfile
 import time
 import unittest
 
-from tethys_run import JOB, PATIENCE, TETHYS, Run, TethysTest, command, heed_signals, processes_of
+from tethys_run import JOB, PATIENCE, STRATEGIES, TETHYS, Run, TethysTest, command, heed_signals, processes_of
 
 LONG = ["epochs=100000", "strategy=mirrored", "workers=2"]
 HEADER = ("seconds,host,process,cpu_percent,resident_bytes,network_in_bytes,network_out_bytes,disk_read_bytes,"
@@ -67,7 +67,7 @@ class EndsTest(TethysTest):
             self.assertIn("killed by signal 9", summary["first_failure"]["message"])
 
     def test_ending_of_a_killed_worker_is_shown_by_later_commands(self):
-        with Run([*LONG, "strategy=mirrored", "workers=2", "checkpoint.every_steps=5"]) as run:
+        with Run([*STRATEGIES["ps_sync"], "epochs=100000", "checkpoint.every_steps=5"]) as run:
             run.start().wait_for(run.checkpoints, "checkpoint")
             os.kill(run.process("worker", 1), signal.SIGKILL)
             self.assertEqual(run.finish(), 1)
@@ -144,7 +144,7 @@ class EndsTest(TethysTest):
             self.assertAlmostEqual(run.summary()["cost"]["run"], run.summary()["timing"]["total_seconds"])
 
     def test_resumed_run_shows_why_each_earlier_attempt_ended(self):
-        with Run([*LONG, "checkpoint.every_steps=5"]) as run:
+        with Run([*STRATEGIES["ps_sync"], "epochs=100000", "checkpoint.every_steps=5"]) as run:
             run.start().wait_for(run.checkpoints, "checkpoint")
             os.kill(run.process("worker", 1), signal.SIGKILL)
             self.assertEqual(run.finish(), 1)
