@@ -41,6 +41,8 @@ CHIEF_ELSEWHERE = "slave1 role=chief\nslave2 role=worker\nslave3 role=worker\nma
 MIRRORED = ["strategy=mirrored", "workers=3"]
 SERVERS = ["strategy=parameter_server", "strategy.parameter_server.servers=1", "workers=2"]
 LONG = ["epochs=100000", "evaluate_each_epoch=false"]
+# A job that ends with the first worker that it loses.
+ALL_WORKERS = [*MIRRORED, *LONG, "elastic.min_workers=3"]
 CROWD_HOSTS = "master role=chief\nslave1 slots=16 role=worker\n"
 CROWD = ["strategy=mirrored", "workers=16"]
 # Matches the command lines of a job's tasks, agents and launcher, and of the ssh and shells that start agents.
@@ -335,26 +337,38 @@ class ClusterTest(MachinesTest):
     def test_killed_worker_is_named_with_its_machine(self):
         for machine in MACHINES:  # Virtual machines cloned from one image have the same host name.
             self.cluster.run(machine, ["hostname", "vm"])
-        run = Run(self.cluster, MIRRORED + LONG).wait_for_training()
+        run = Run(self.cluster, ALL_WORKERS).wait_for_training()
         self.cluster["slave2"].kill("tethys worker ")
         status, output = run.finish()
         self.assertEqual(status, 1)
         self.assertIn("worker 1 on slave2 was killed by signal 9 (Killed)", output)
-        self.assertIn("the chief reports: lost worker 1 on slave2: ", output)
+        self.assertIn("tethys train: lost worker 1 on slave2: ", output)
         self.assertNotIn(" vm", output)
         wait_until_nothing_runs(self.cluster)
 
     def test_killed_machine_is_named(self):
-        run = Run(self.cluster, MIRRORED + LONG).wait_for_training()
+        run = Run(self.cluster, ALL_WORKERS).wait_for_training()
         self.cluster["slave2"].stop()
         _, output = run.finish()
         self.assertRegex(output, "worker 1 on slave2 lost its ssh connection \\(|worker 1[^\n]*(silent|broke|closed)")
         wait_until_nothing_runs(self.cluster)
 
+    def test_mirrored_job_goes_on_without_a_killed_machine(self):
+        run = Run(self.cluster, MIRRORED + LONG).wait_for_training()
+        self.cluster["slave2"].stop()
+        run.wait_for(lambda: "2 of 3 workers go on" in run.output(), "next group of workers")
+        epochs = run.output().count("\nepoch ")
+        run.wait_for(lambda: run.output().count("\nepoch ") > epochs + 1, "epoch of the next group")
+        interrupt_launcher(self.cluster)
+        status, output = run.finish()
+        self.assertEqual(status, 1)
+        self.assertIn("worker 1 on slave2", output)
+        wait_until_nothing_runs(self.cluster)
+
     def test_cut_off_machine_is_named_and_no_task_outlives_its_link(self):
         """The tasks of the first job's cut-off machine wait for their chief while the other jobs run."""
         self.make_cluster([*MACHINES, "slave4"])
-        run = Run(self.cluster, MIRRORED + LONG + ["timeouts.silence=6", "timeouts.step=15"], name="mirrored",
+        run = Run(self.cluster, ALL_WORKERS + ["timeouts.silence=6", "timeouts.step=15"], name="mirrored",
                   hosts=HOSTS.replace("slave2", "slave4")).wait_for_training()
         self.cluster["slave4"].cut_off()
         _, output = run.finish()
