@@ -17,7 +17,7 @@ import unittest
 from tethys_run import JOB, NORMALISED_JOB, Run, TethysTest
 
 SAMPLES = 12000
-EPOCHS = 2
+EPOCHS = 40  # Some seconds on two cores, so that training goes on while workers are killed.
 MEDIA = {"tcp": "tuning.transport=TCP", "memory": "tuning.transport=SHARED_MEMORY"}
 
 
