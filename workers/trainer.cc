@@ -3,20 +3,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
-#include "collectives/suspect.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/cluster/sample_order.h"
 #include "runtime/data/chief_copies.h"
 #include "runtime/job/job.h"
 #include "runtime/nn/memory_forecast.h"
-#include "runtime/optim/optimizer.h"
 #include "runtime/shape/job_shape.h"
 #include "workers/device_factory.h"
 #include "workers/device_memory.h"
 #include "workers/plan_job.h"
-#include "workers/strategy_factory.h"
 
 namespace tethys {
 namespace {
@@ -37,24 +32,7 @@ BatchLoader::Options LoaderOptions(const proto::Job& job, const Dataset& train, 
 }
 
 // True if the job goes on after a loss in another group of workers.
-bool OutlivesGroups(const proto::JobPlan& plan) {
-  return FormsNewGroups(plan.job()) && !AnyOnGpu(plan);
-}
-
-// True if an error of an exchange means that the group of workers is broken. Other errors are failures of
-// this worker or of the job.
-bool BreaksGroup(const absl::Status& error) {
-  switch (error.code()) {
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDeadlineExceeded:
-    case absl::StatusCode::kAborted:
-    case absl::StatusCode::kCancelled:  // Another worker has ended, and has told so.
-    case absl::StatusCode::kDataLoss:
-      return true;
-    default:
-      return false;
-  }
-}
+bool OutlivesGroups(const proto::JobPlan& plan) { return FormsNewGroups(plan.job()) && !AnyOnGpu(plan); }
 
 }  // namespace
 
@@ -106,166 +84,6 @@ absl::Status Trainer::Build() {
   TETHYS_RETURN_IF_ERROR(model.CheckLabels(datasets_.train->label_format()));
   steps_ = leased_ ? 0 : setup_.state().step();
   return CreateReplica(std::move(model));
-}
-
-absl::Status Trainer::JoinGroup(const proto::Form& form, RingListener& listener, proto::Formed& formed) {
-  trouble_ = TaskLife::Trouble::kFailure;
-  const StateCopy copy{.step = form.step(),
-                       .source = form.source(),
-                       .behind = {form.behind().begin(), form.behind().end()},
-                       .parts = 1 + static_cast<int64_t>(SlotsOf(setup_.plan().job().optimizer()).size()),
-                       .elements = replica_->arena_size(),
-                       .statistics = replica_->statistics_size()};
-  const WorkerPlace place = PlaceIn(form.group(), task_.index);
-  const bool behind = copy.is_behind(place.rank);
-  TETHYS_RETURN_IF_ERROR(LeaveGroup(behind && applied_.has_value() && *applied_ + 1 == form.step()));
-  group_ = form.group();
-  place_ = place;
-  TETHYS_RETURN_IF_ERROR(CheckForm(form));
-  if (outlives_groups_) {
-    const int64_t batch = setup_.plan().global_batch();
-    TETHYS_RETURN_IF_ERROR(replica_->FitRows((batch + place_.world - 1) / place_.world));
-  }
-  StagedState staged;
-  Nanoseconds copy_ns = 0;
-  const absl::Status connected = Connect(form, listener, copy, staged, copy_ns);
-  // A group that has never trained cannot outlive a worker.
-  if (!connected.ok()) return Left(connected, applied_.has_value() || behind);
-  if (behind) TETHYS_RETURN_IF_ERROR(Commit(form.step(), staged));
-  if (!applied_.has_value()) {
-    TETHYS_RETURN_IF_ERROR(TakeParameters());
-    applied_ = setup_.state().step();
-  }
-  formed.set_copy_ns(copy.takes_part(place_.rank) ? copy_ns : 0);
-  formed.set_exchange(replica_->strategy()->Describe());
-  return absl::OkStatus();
-}
-
-absl::Status Trainer::CheckForm(const proto::Form& form) const {
-  if (place_.rank == WorkerPlace::kNone) {
-    return absl::InternalError(
-        absl::StrCat("group ", group_.generation(), ", which the chief formed, lacks this worker"));
-  }
-  const bool behind = absl::c_linear_search(form.behind(), place_.rank);
-  if (behind || !applied_.has_value() || *applied_ == form.step()) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("the chief says that the parameters of this worker are those of ",
-                                          form.step(), " steps, but they are those of ", *applied_));
-}
-
-absl::Status Trainer::LeaveGroup(bool behind) {
-  if (!behind) statistics_ahead_.reset();
-  if (behind && replica_->computed_step() == applied_ && replica_->statistics_size() > 0) {
-    TETHYS_ASSIGN_OR_RETURN(statistics_ahead_, replica_->StatisticsOfComputedStep());
-  }
-  watch_.reset();
-  // An interrupted strategy does not try to take leave of the workers that are lost.
-  if (replica_->strategy() != nullptr) {
-    replica_->strategy()->Interrupt(absl::AbortedError("the group of workers was replaced"));
-  }
-  replica_->Detach();
-  return absl::OkStatus();
-}
-
-absl::Status Trainer::Connect(const proto::Form& form, RingListener& listener, const StateCopy& copy,
-                              StagedState& staged, Nanoseconds& copy_ns) {
-  // The strategy of the earlier group, which used the earlier interruption, is gone.
-  Interruption& interruption = interruption_.Begin(group_.generation());
-  const bool first = !applied_.has_value() && !copy.is_behind(place_.rank);
-  const Nanoseconds deadline =
-      first ? ready_before_ : clock_.Now() + FromSeconds(setup_.plan().job().timeouts().start());
-  GroupChange change{.slots = slots_, .interruption = &interruption};
-  change.connected = [&](Communicator& group) {
-    const Nanoseconds begin = clock_.Now();
-    const absl::Status copied = Copy(group, copy, staged);
-    copy_ns = clock_.Now() - begin;
-    return copied;
-  };
-  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Strategy> strategy,
-                          CreateStrategy(
-                              task_, setup_.plan(), form.group(), *replica_, listener, clock_, deadline,
-                              [this] { return session_.peers_compute(); }, std::move(change)));
-  // Until the strategy is attached, the interruption reaches its communicators alone.
-  TETHYS_RETURN_IF_ERROR(replica_->Attach(std::move(strategy), /*warm_up=*/!warm_));
-  warm_ = true;
-  watch_ = std::make_unique<Interruption::Watch>(
-      &interruption,
-      [attached = replica_->strategy().get()](const absl::Status& status) { attached->Interrupt(status); });
-  return absl::OkStatus();
-}
-
-absl::Status Trainer::Copy(Communicator& group, const StateCopy& copy, StagedState& staged) {
-  if (copy.behind.empty()) return absl::OkStatus();
-  absl::optional<std::vector<float>> statistics;
-  if (statistics_ahead_.has_value()) {
-    statistics = statistics_ahead_;
-  } else if (applied_.has_value()) {
-    TETHYS_ASSIGN_OR_RETURN(statistics, replica_->ReadStatistics());
-  }
-  // No strategy is attached, so the replica itself has no slots.
-  std::vector<absl::Span<float>> parts = replica_->Parts();
-  for (const absl::Span<float> slot : slots_->spans()) parts.push_back(slot);
-  return CopyState(
-      group, copy,
-      [&](int64_t part, absl::FunctionRef<absl::Status(absl::Span<const float>)> use) -> absl::Status {
-        if (part >= static_cast<int64_t>(parts.size())) {
-          return absl::InternalError("the chief ordered this worker to send slots that it does not have");
-        }
-        return ReadDeviceMemory(replica_->device(), replica_->stream(), parts[part], use);
-      },
-      statistics.has_value() ? &*statistics : nullptr, staged);
-}
-
-absl::Status Trainer::Commit(int64_t step, const StagedState& staged) {
-  TETHYS_CHECK(staged.parts.size() == replica_->Parts().size());
-  for (size_t part = 0; part < staged.parts.size(); ++part) {
-    TETHYS_RETURN_IF_ERROR(replica_->FillPart(part, [&](absl::Span<float> values) {
-      absl::c_copy(staged.parts[part].span(), values.begin());
-      return absl::OkStatus();
-    }));
-  }
-  if (statistics_ahead_.has_value()) {
-    TETHYS_RETURN_IF_ERROR(replica_->SetStatistics(*statistics_ahead_));
-  } else if (!applied_.has_value() && !staged.mean_statistics.empty()) {
-    TETHYS_RETURN_IF_ERROR(replica_->SetStatistics(staged.mean_statistics));
-  }
-  statistics_ahead_.reset();
-  applied_ = steps_ = step;
-  return absl::OkStatus();
-}
-
-absl::Status Trainer::Left(const absl::Status& failed, bool may_be_broken) {
-  trouble_ = TaskLife::Trouble::kFailure;
-  if (!outlives_groups_ || !BreaksGroup(failed)) return failed;
-  if (!interruption_.Check().ok()) {
-    trouble_ = TaskLife::Trouble::kHalted;
-  } else if (may_be_broken) {
-    trouble_ = TaskLife::Trouble::kBroken;
-    broken_ = failed;
-  }
-  if (applied_.has_value()) steps_ = *applied_;
-  return failed;
-}
-
-absl::Status Trainer::InGroup(absl::FunctionRef<absl::Status()> work) {
-  const absl::Status done = work();
-  if (const absl::optional<int64_t> made = replica_->made_step(); outlives_groups_ && made.has_value()) {
-    if (applied_ != *made + 1) statistics_ahead_.reset();
-    applied_ = *made + 1;
-  }
-  if (done.ok() || !outlives_groups_) return done;
-  // Refresh returns the failure of the exchange; other errors are of the data, the device or the recorder.
-  return Left(done, BreaksGroup(replica_->strategy()->Refresh()));
-}
-
-void Trainer::FillHalted(proto::Halted& halted) {
-  if (applied_.has_value()) halted.set_applied(*applied_);
-  if (std::exchange(trouble_, TaskLife::Trouble::kFailure) != TaskLife::Trouble::kBroken) return;
-  halted.set_reason(std::string(broken_.message()));
-  const std::string suspect = SuspectOf(broken_);
-  for (const proto::Member& member : group_.member()) {
-    const bool worker = member.role() == proto::WORKER;
-    if (worker && absl::StrContains(suspect, MemberName(member))) halted.set_suspect(member.index());
-  }
 }
 
 // Fetches the data files that are on the chief's machine, and opens the job's data.
@@ -331,14 +149,6 @@ absl::Status Trainer::TakeParameters() {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::MayGoOn(bool halted) {
-  const absl::Status halt = interruption_.Check();
-  if (!halted && halt.ok()) return absl::OkStatus();
-  trouble_ = TaskLife::Trouble::kHalted;
-  if (applied_.has_value()) steps_ = *applied_;
-  return halt.ok() ? absl::AbortedError("the chief halted the group of workers") : halt;
-}
-
 absl::Status Trainer::RunSegment(WorkerCourse& course, OrderReader& orders) {
   trouble_ = TaskLife::Trouble::kFailure;
   const int64_t epoch = course.run().epoch();
@@ -392,7 +202,7 @@ absl::StatusOr<proto::EvaluationDone> Trainer::Evaluate(const proto::Evaluate& o
   }
   absl::StatusOr<proto::EvaluationDone> done =
       replica_->Evaluate(dataset, {order.begin(), order.end()}, order.statistics());
-  if (!done.ok()) return Left(done.status(), BreaksGroup(replica_->strategy()->Refresh()));
+  if (!done.ok()) return Failed(done.status());
   return done;
 }
 

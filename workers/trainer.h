@@ -102,6 +102,8 @@ class Trainer {
   absl::Status Commit(int64_t step, const StagedState& staged);
   // Decides what `failed` means, and returns it. `may_be_broken`: it may be the failure of an exchange.
   absl::Status Left(const absl::Status& failed, bool may_be_broken);
+  // Left, after an error of a step or of an evaluation.
+  absl::Status Failed(const absl::Status& failed);
   // Aborted: the chief has halted the group, or `halted` is true.
   absl::Status MayGoOn(bool halted);
   // Makes a step or finishes the segment, by `work`; has its errors.
