@@ -4,8 +4,10 @@ replacement, end with the parameters of an undisturbed run.
 
     mirrored_loss_test.py TETHYS              runs the tests
     mirrored_loss_test.py TETHYS --soak 50    for 3 and 6 workers and each medium, runs 50 jobs and kills one worker of
-                                              each at a random instant; prints the quantiles of the stalls
+                                              each at a random instant; prints the quantiles of the time until
+                                              the other workers have begun a step together
 """
+import csv
 import os
 import random
 import signal
@@ -92,15 +94,21 @@ class MirroredLossTest(TethysTest):
 
 
 def stall(workers, medium):
-    """Kills a random worker at a random moment of a run; returns the stall in seconds, or None if it came too late."""
-    test = MirroredLossTest()
-    with mirrored(workers, medium, epochs=8) as run:
+    """Kills a random worker at a random moment of a run; returns the seconds until all workers of the next group had
+    begun a step, or None if the kill came too late."""
+    test, epochs = MirroredLossTest(), 12 if medium == MEDIA["tcp"] else EPOCHS
+    with mirrored(workers, medium, epochs=epochs) as run:
         run.start().wait_for_training()
-        time.sleep(random.uniform(0, 2))
+        time.sleep(random.uniform(0, 1))
+        killed = time.monotonic_ns()
         test.kill(run, random.randrange(workers))
-        test.assert_ends_well(run, epochs=8)
+        test.assert_ends_well(run, epochs)
         changes = run.summary().get("group_change", [])
-        return changes[0]["stall_seconds"] if changes else None
+        if not changes:
+            return None
+        step = str(changes[0].get("step", 0))
+        begun = [int(row["begin_ns"]) for row in csv.DictReader(run.read("steps.csv").splitlines()) if row["step"] == step]
+        return (max(begun) - killed) / 1e9
 
 
 def soak(repetitions):
