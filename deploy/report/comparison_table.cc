@@ -264,9 +264,11 @@ std::string TargetTable(absl::Span<const VariantLabel> labels, absl::Span<const 
     columns.push_back(column);
   }
   if (costs) columns.push_back({{"cost of", "the training"}});
+  bool intervals = false;
   std::vector<std::vector<std::string>> rows;
   for (size_t i = 0; i < labels.size(); ++i) {
     const ReportVariant means = MeansOver(runs, i, target);
+    intervals = intervals || IntervalOf(means.to_target().seconds()).has_value();
     std::vector<std::string> row = {VariantLetters(static_cast<int>(i)), labels[i].job.substr(prefix.size())};
     row.insert(row.end(), labels[i].values.begin(), labels[i].values.end());
     row.push_back(labels[i].strategy);
@@ -283,7 +285,8 @@ std::string TargetTable(absl::Span<const VariantLabel> labels, absl::Span<const 
       "Time to ", TargetText(*target),
       "\nTraining until the end of the first epoch that reached the target; mean over the runs that did so.");
   return absl::StrCat(Wrap(caption, "", width > 0 ? width : kCaptionWidth), "\n",
-                      Table(columns, rows, width, 2 + variations.size()));
+                      Table(columns, rows, width, 2 + variations.size()),
+                      intervals ? Wrap(kCutNote, "", width > 0 ? width : kCaptionWidth) : "");
 }
 
 std::string ComparisonCsv(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,

@@ -28,6 +28,7 @@ function add(parent, tag, text, cls) {
   return node;
 }
 const intervalNote = "x ± y, or x (low to high): with 95 % confidence the mean lies between x − y and x + y, or between low and high. Means over two runs have no interval.";
+const cutNote = "Intervals of these means are cut at the end of the first epoch and at the end of the job's training, because beyond these the job trains no epoch.";
 const hasInterval = v => v && v.low !== undefined && v.high > v.low;
 // The mean of `v`: "13.70 ± 0.15", rounded to the second significant digit of the interval; "3.3 (1.2 to
 // 9.1)" if the interval is not nearly symmetrical; `alone` gives the text of a mean without an interval.
@@ -39,7 +40,7 @@ function withInterval(v, scale, alone) {
   const rounded = (x, digits) => x.toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits});
   const digits = decimals(half);
   if (Math.abs(high + low - 2 * mean) <= .2 * half) return rounded(mean, digits) + " ±\u00a0" + rounded(half, digits);
-  const finer = Math.max(digits, decimals(Math.min(high - mean, mean - low)));
+  const finer = Math.max(digits, decimals(Math.min(...[high - mean, mean - low].filter(width => width > 0))));
   return rounded(mean, finer) + " (" + rounded(low, finer) + "\u00a0to\u00a0" + rounded(high, finer) + ")";
 }
 const axis = (title, more = {}) => Object.assign({title: {display: true, text: title}}, more);

@@ -77,13 +77,16 @@ void AppendTimeToTarget(const proto::Report& report, std::string& text) {
                   "that reached the target.\n\n"
                   "| variant | reached by | training, s | epochs | cost of the training |\n"
                   "|---|--:|--:|--:|--:|\n");
+  bool intervals = false;
   for (const proto::ReportVariant& variant : report.variant()) {
     const proto::TimeToTarget& to_target = variant.to_target();
     if (to_target.runs() == 0) continue;
+    intervals = intervals || to_target.seconds().has_low();
     absl::StrAppend(&text, "| ", CellText(NameInText(variant)), " | ", to_target.reached(), " of ",
                     to_target.runs(), " | ", ValueText(to_target.seconds(), 1), " | ",
                     ValueText(to_target.epochs(), 1), " | ", ValueText(to_target.cost(), 1), " |\n");
   }
+  if (intervals) absl::StrAppend(&text, "\n", kCutNote, "\n");
 }
 
 // Appends a table of the fields in which the jobs differ: a row per field, a column per variant.

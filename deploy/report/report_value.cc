@@ -104,8 +104,10 @@ double HalfWidth(const ReportValue& value) {
   return value.count() > 1 ? HalfInterval(value, value) * StandardError(value) : -1;
 }
 
-absl::optional<Interval> IntervalOf(const ReportValue& value) {
-  if (value.count() < kFewestForAnInterval || value.deviation() <= 0) return absl::nullopt;
+namespace {
+
+// The interval of a mean for which no bounds are known.
+Interval Unbounded(const ReportValue& value) {
   const double mean = value.mean();
   const double half = HalfWidth(value);
   if (value.scale() == ReportValue::SHARE && mean > 0 && mean < 1) {
@@ -114,6 +116,16 @@ absl::optional<Interval> IntervalOf(const ReportValue& value) {
   }
   if (mean <= 0) return Interval{mean - half, mean + half};
   return Interval{mean * std::exp(-half / mean), mean * std::exp(half / mean)};
+}
+
+}  // namespace
+
+absl::optional<Interval> IntervalOf(const ReportValue& value) {
+  if (value.count() < kFewestForAnInterval || value.deviation() <= 0) return absl::nullopt;
+  Interval interval = Unbounded(value);
+  if (value.has_least()) interval.low = std::max(interval.low, value.least());
+  if (value.has_most()) interval.high = std::min(interval.high, value.most());
+  return interval;
 }
 
 Contrast RatioOf(const ReportValue& a, const ReportValue& b) {
@@ -127,6 +139,12 @@ Contrast RatioOf(const ReportValue& a, const ReportValue& b) {
   if (std::min(a.count(), b.count()) < 2) return ratio;
   const double half = HalfInterval(a, b) * ErrorOfLogarithm(a, b);
   ratio.interval = Interval{ratio.value * std::exp(-half), ratio.value * std::exp(half)};
+  if (a.has_least() && b.has_most()) {
+    ratio.interval->low = std::max(ratio.interval->low, a.least() / b.most());
+  }
+  if (a.has_most() && b.has_least() && b.least() > 0) {
+    ratio.interval->high = std::min(ratio.interval->high, a.most() / b.least());
+  }
   ratio.difference = Evidence(std::log(ratio.value), half, kRounding);
   return ratio;
 }
@@ -174,7 +192,9 @@ std::string WithInterval(double mean, const Interval& interval, absl::string_vie
     return absl::StrCat(text(mean), " ", plus_minus, " ", text(half));
   }
   // The number of digits is chosen for the end of the interval that is nearer to the mean.
-  const double nearer = std::min(interval.high - mean, mean - interval.low);
+  // An end that is cut at the mean gives no digits.
+  const double ends[] = {interval.high - mean, mean - interval.low};
+  const double nearer = std::min(ends[0] > 0 ? ends[0] : ends[1], ends[1] > 0 ? ends[1] : ends[0]);
   const int finer = std::clamp(1 - static_cast<int>(std::floor(std::log10(nearer))), decimals, 12);
   const auto fine = [finer](double value) { return GroupedText(value, finer); };
   return absl::StrCat(fine(mean), " (", fine(interval.low), " to ", fine(interval.high), ")");

@@ -22,8 +22,8 @@ struct Interval {
 double HalfWidth(const proto::ReportValue& value);
 
 // The mean's 95 % interval on the scale of `value`: by logarithms it stays above 0, by logits in
-// [0, 1]. nullopt: there are fewer than three runs, because an interval over two runs is too wide to be
-// useful; or all values are equal.
+// [0, 1]. The interval is cut at the bounds of `value`, if it has bounds. nullopt: there are fewer than three
+// runs, because an interval over two runs is too wide to be useful; or all values are equal.
 absl::optional<Interval> IntervalOf(const proto::ReportValue& value);
 
 inline constexpr int kFewRuns = 3;  // With fewer runs, intervals are too wide to be useful.
@@ -44,7 +44,8 @@ struct Contrast {
   Difference difference = Difference::kUnknown;
 };
 // The quotient a / b, computed by logarithms: its interval lies above 0, and is the inverse of the interval
-// of b / a. A value of 0: one of the means is not positive; their difference is then tested as in PointsOf.
+// of b / a. The interval is cut at the bounds of a and b; the test of the difference is made without bounds.
+// A value of 0: one of the means is not positive; their difference is then tested as in PointsOf.
 Contrast RatioOf(const proto::ReportValue& a, const proto::ReportValue& b);
 // The difference a - b of two shares, within [-1, 1].
 Contrast PointsOf(const proto::ReportValue& a, const proto::ReportValue& b);

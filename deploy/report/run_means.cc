@@ -16,6 +16,13 @@ namespace {
 using Number = absl::optional<double>;
 using Runs = std::vector<const RunRecord*>;
 
+void SetInterval(ReportValue& mean) {
+  const absl::optional<Interval> interval = IntervalOf(mean);
+  if (!interval.has_value()) return;
+  mean.set_low(interval->low);
+  mean.set_high(interval->high);
+}
+
 // The mean of a measurement over the runs that have it, and the value of each of these runs.
 template <typename Measure>
 ReportValue MeanOver(const Runs& runs, Measure measure, ReportValue::Scale scale = ReportValue::POSITIVE) {
@@ -79,27 +86,47 @@ void AddWorkerTimes(const Runs& runs, ReportVariant& means) {
   *means.mutable_record_stall_seconds() = MeanOfSummaries(runs, RecordStallSeconds);
 }
 
+// The ends of the interval of a mean; the mean itself if it has no interval.
+Interval EndsOf(const ReportValue& value) {
+  return IntervalOf(value).value_or(Interval{value.mean(), value.mean()});
+}
+
+// The mean of `measure` at the epoch in which a run reached the target. The accuracy is known at the ends of
+// epochs, so the mean lies between the means of `measure` at the end of the first epoch and at the end of the
+// training. These two means have errors of their own, whose far ends are the bounds.
+template <typename Measure>
+ReportValue MeanUntil(const Runs& reached, const Target& target, Measure measure) {
+  ReportValue mean = MeanOver(reached, [&](const RunRecord& run) {
+    const Reached at = *FirstAtOrAbove(target->accuracy(), run.epochs);
+    return measure(run, at.epochs);
+  });
+  if (mean.count() < kFewRuns) return mean;  // It has no interval.
+  mean.set_least(EndsOf(MeanOver(reached, [&](const RunRecord& run) { return measure(run, 1); })).low);
+  mean.set_most(EndsOf(MeanOver(reached, [&](const RunRecord& run) {
+                  return measure(run, static_cast<int>(run.epochs.size()));
+                })).high);
+  SetInterval(mean);
+  return mean;
+}
+
 void AddTimeToTarget(const Runs& runs, const Target& target, ReportVariant& means) {
   *means.mutable_best_accuracy() = MeanOver(
       runs, [](const RunRecord& run) { return BestAccuracy(run.epochs); }, ReportValue::SHARE);
   if (!target.has_value()) return;
-  const auto reached = [&target](const RunRecord& run) {
-    return FirstAtOrAbove(target->accuracy(), run.epochs);
-  };
-  const auto seconds = [&reached](const RunRecord& run) {
-    const absl::optional<Reached> at = reached(run);
-    return at.has_value() ? Number(at->seconds) : absl::nullopt;
+  Runs reached;
+  for (const RunRecord* run : runs) {
+    if (FirstAtOrAbove(target->accuracy(), run->epochs).has_value()) reached.push_back(run);
+  }
+  const auto seconds = [](const RunRecord& run, int epochs) {
+    return Number(run.epochs[epochs - 1].seconds());
   };
   proto::TimeToTarget& to_target = *means.mutable_to_target();
-  *to_target.mutable_seconds() = MeanOver(runs, seconds);
-  *to_target.mutable_epochs() = MeanOver(runs, [&reached](const RunRecord& run) {
-    const absl::optional<Reached> at = reached(run);
-    return at.has_value() ? Number(at->epochs) : absl::nullopt;
-  });
-  *to_target.mutable_cost() = MeanOver(runs, [&seconds](const RunRecord& run) {
-    const Number time = seconds(run);
-    if (!time.has_value() || !run.summary.has_cost()) return Number();
-    return Number(*time * run.summary.cost().price_per_hour() / 3600);
+  *to_target.mutable_seconds() = MeanUntil(reached, target, seconds);
+  *to_target.mutable_epochs() =
+      MeanUntil(reached, target, [](const RunRecord&, int epochs) { return Number(epochs); });
+  *to_target.mutable_cost() = MeanUntil(reached, target, [&seconds](const RunRecord& run, int epochs) {
+    if (!run.summary.has_cost()) return Number();
+    return Number(*seconds(run, epochs) * run.summary.cost().price_per_hour() / 3600);
   });
   to_target.set_runs(means.best_accuracy().count());
   to_target.set_reached(to_target.seconds().count());
@@ -122,10 +149,7 @@ ReportValue MeanOf(absl::Span<const double> values, ReportValue::Scale scale) {
   const double deviation = values.size() > 1 ? std::sqrt(squares / (values.size() - 1)) : 0;
   if (deviation <= kRounding * std::abs(mean)) return result;
   result.set_deviation(deviation);
-  if (const absl::optional<Interval> interval = IntervalOf(result)) {
-    result.set_low(interval->low);
-    result.set_high(interval->high);
-  }
+  SetInterval(result);
   return result;
 }
 

@@ -36,6 +36,11 @@ absl::optional<double> CommonTarget(absl::Span<const double> best);
 // The target in words: "85 % validation accuracy" and, if the target was not given, how it was chosen.
 std::string TargetText(const proto::AccuracyTarget& target);
 
+// The explanation of intervals of the time to an accuracy, for lines below tables.
+inline constexpr char kCutNote[] =
+    "Intervals of these means are cut at the end of the first epoch and at the end of the job's training, "
+    "because beyond these the job trains no epoch.";
+
 }  // namespace tethys
 
 #endif  // TETHYS_DEPLOY_REPORT_TIME_TO_ACCURACY_H_

@@ -226,6 +226,14 @@ TEST(TimeToTargetTest, TableHasCaptionAndCountsRunsThatReachedTarget) {
       "B  ps_async  ps_async         -       -            80.00  0 of 2\n");
 }
 
+TEST(TimeToTargetTest, TableSaysWhereItsIntervalsAreCut) {
+  const std::vector<RunRecord> runs = {WithCourse(OneRun(0, 0, 0.9, 3), {0.7, 0.9, 0.9}),
+                                       WithCourse(OneRun(0, 1, 0.9, 3), {0.9, 0.9, 0.9}),
+                                       WithCourse(OneRun(0, 2, 0.9, 3), {0.7, 0.7, 0.9})};
+  EXPECT_THAT(TargetTable(Labels(), {}, runs, TargetOf(runs, 0.85)),
+              AllOf(HasSubstr(" 2.0 ± 1.0 "), HasSubstr("are cut at the end of the first epoch")));
+}
+
 TEST(TimeToTargetTest, TableFitsTerminalOf120Columns) {
   std::vector<RunRecord> runs = {WithCourse(OneRun(0, 0, 0.9, 3), std::vector<double>(200, 0.5)),
                                  WithCourse(OneRun(0, 1, 0.9, 3), {0.5, 0.85})};

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "deploy/report/report_value.h"
 #include "tests/deploy/report/run_records.h"
 
 namespace tethys {
@@ -64,6 +65,31 @@ TEST(RunMeansTest, TimeToTargetIsMeanOverRunsThatReachedTarget) {
   EXPECT_DOUBLE_EQ(to_target.seconds().mean(), 1.5);
   EXPECT_DOUBLE_EQ(to_target.epochs().mean(), 1.5);
   EXPECT_EQ(to_target.cost().count(), 0) << "no price";
+}
+
+TEST(RunMeansTest, IntervalsToTargetStayWithinTheEpochsOfTheJob) {
+  std::vector<RunRecord> runs = {WithCourse(OneRun(0, 0, 0.9, 4), {0.8, 0.8, 0.8, 0.8}),
+                                 WithCourse(OneRun(0, 1, 0.9, 4), {0.7, 0.7, 0.7, 0.8}),
+                                 WithCourse(OneRun(0, 2, 0.9, 4), {0.7, 0.8, 0.8, 0.8})};
+  for (RunRecord& run : runs) run.summary.mutable_cost()->set_price_per_hour(3600);
+  const proto::TimeToTarget to_target = MeansOver(runs, 0, TargetOf(runs, 0.8)).to_target();
+  for (const proto::ReportValue* value : {&to_target.seconds(), &to_target.epochs(), &to_target.cost()}) {
+    EXPECT_DOUBLE_EQ(value->low(), 1);
+    EXPECT_DOUBLE_EQ(value->high(), 4) << "the job has four epochs, of a second each";
+    EXPECT_EQ(MeanText(*value), "2.3 (1.0 to 4.0)");
+  }
+  const Contrast ratio = RatioOf(to_target.seconds(), to_target.seconds());
+  EXPECT_LE(ratio.interval->high, 4);
+}
+
+TEST(RunMeansTest, IntervalOfATargetAtTheEndKeepsTheErrorOfTheTrainingTime) {
+  std::vector<RunRecord> runs;
+  for (const double seconds : {9.0, 10.0, 12.0}) {
+    runs.push_back(WithCourse(OneRun(0, static_cast<int>(runs.size()), 0.9, seconds), {0.8}));
+    runs.back().epochs[0].set_seconds(seconds);
+  }
+  const proto::ReportVariant means = MeansOver(runs, 0, TargetOf(runs, 0.8));
+  EXPECT_DOUBLE_EQ(means.to_target().seconds().high(), MeanOf({9.0, 10.0, 12.0}).high());
 }
 
 TEST(TargetTest, ChosenTargetIsReachedByAllSuccessfulRuns) {
