@@ -125,9 +125,35 @@ const ReportVariant* Steadiest(const Ranking& variants) {
   return visible ? steadiest : nullptr;
 }
 
-TieFindings TieOf(const proto::Report& report, const Ranking& tied, Accuracy accuracy) {
+// Sets TieFindings::other_strategy.
+void FindOtherStrategy(const proto::Report& report, const Findings& findings, TieFindings& tie) {
+  const auto differs = [&findings](const ReportVariant* variant) {
+    return StrategyOf(*variant) != StrategyOf(*findings.choice);
+  };
+  const bool one_strategy = std::none_of(findings.tied.begin(), findings.tied.end(), differs);
+  // For a choice of one worker the first question is whether to distribute at all.
+  if (!one_strategy || findings.choice->workers() == 1 || findings.faster != nullptr) return;
+  for (const Ranking& variants : {findings.eligible, findings.repeated}) {
+    const auto other = std::find_if(variants.begin(), variants.end(), differs);
+    if (other == variants.end()) continue;
+    const bool given = report.target().given();
+    const bool slower = IsShownLess(RankedTime(report, *findings.choice), RankedTime(report, **other));
+    const bool less =
+        !given && findings.accuracy != nullptr &&
+        IsShownLess(((*other)->*findings.accuracy)(), (findings.most_accurate->*findings.accuracy)());
+    if (slower || less) {
+      tie.other_strategy = *other;
+      tie.other_slower = slower;
+    }
+    return;
+  }
+}
+
+TieFindings TieOf(const proto::Report& report, const Findings& findings) {
+  const Ranking& tied = findings.tied;
   TieFindings tie;
-  if (accuracy != nullptr) FindTiedAccuracy(tied, accuracy, tie);
+  if (findings.accuracy != nullptr) FindTiedAccuracy(tied, findings.accuracy, tie);
+  FindOtherStrategy(report, findings, tie);
   const ReportValue& own = RankedTime(report, *tied[0]);
   tie.times = {.low = 1, .high = 1};
   for (size_t i = 1; i < tied.size(); ++i) {
@@ -136,7 +162,8 @@ TieFindings TieOf(const proto::Report& report, const Ranking& tied, Accuracy acc
     tie.times = {std::min(tie.times.low, ratio.interval->low),
                  std::max(tie.times.high, ratio.interval->high)};
   }
-  tie.runs_to_tell = RunsToTell(own, RankedTime(report, *tied[1]));
+  tie.second = RivalOf(tied, *tied[0]);
+  tie.runs_to_tell = RunsToTell(own, RankedTime(report, *tie.second));
   Ranking named = tied;
   named.resize(std::min(named.size(), kNamed));
   tie.fewest_processes =
@@ -175,7 +202,7 @@ void FindAnswer(const proto::Report& report, Findings& findings) {
     findings.slower = BestSlower(report, findings);
   }
   findings.kind = KindOf(report, findings);
-  if (findings.kind == AnswerKind::kTie) findings.tie = TieOf(report, findings.tied, findings.accuracy);
+  if (findings.kind == AnswerKind::kTie) findings.tie = TieOf(report, findings);
   if (findings.kind == AnswerKind::kMoreAccurate) {
     const bool itself =
         IsShownLess((findings.rival->*findings.accuracy)(), (findings.choice->*findings.accuracy)());

@@ -49,7 +49,14 @@ struct TieFindings {
   // For each other tied variant, the quotient of its RankedTime and the first variant's RankedTime has an
   // interval. `times` covers all of these intervals.
   Interval times;
-  int runs_to_tell = 0;  // RunsToTell of the first two variants by RankedTime.
+  // RivalOf the choice among the tied variants: a variant of another strategy, if there is one.
+  const proto::ReportVariant* second = nullptr;
+  int runs_to_tell = 0;  // RunsToTell of the choice and `second` by RankedTime.
+  // Set if all tied variants have one strategy, and this strategy is shown to be the best: the first variant
+  // of another strategy, which is shown to be slower than the choice or, if `other_slower` is false, to be
+  // less accurate than Findings::most_accurate. The comparison of strategies is answered before the tie.
+  const proto::ReportVariant* other_strategy = nullptr;
+  bool other_slower = false;
   // Among the first kNamed variants: the one with the fewest processes, and the one whose accuracy has the
   // smallest spread, if that spread is visibly smaller.
   const proto::ReportVariant* fewest_processes = nullptr;

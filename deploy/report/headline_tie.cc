@@ -28,11 +28,11 @@ std::string TiedAccuracy(const Findings& findings) {
                       " than ", NameInText(*less));
 }
 
-// A sentence on how many runs would distinguish the first two variants of a tie, if their true difference is
-// the measured one.
+// A sentence on how many runs would distinguish the choice from TieFindings::second, if their true difference
+// is the measured one.
 std::string WhatWouldDecide(const proto::Report& report, const Findings& findings) {
   const ReportVariant& first = *findings.tied[0];
-  const ReportVariant& second = *findings.tied[1];
+  const ReportVariant& second = *findings.tie.second;
   const std::string names = absl::StrCat(NameInText(first), " and ", NameInText(second));
   const int runs = findings.tie.runs_to_tell;
   if (runs == 0)
@@ -55,6 +55,16 @@ std::string TiedTimes(const Findings& findings) {
                       NameInText(*tied[0]), Evidence(findings.runs));
 }
 
+// The letters of the first kNamed tied variants, and the number of others: "A and B".
+std::string LettersOf(const Ranking& tied) {
+  std::vector<std::string> letters;
+  for (size_t i = 0; i < std::min(tied.size(), kNamed); ++i) letters.push_back(NameInText(*tied[i]));
+  if (tied.size() > kNamed) {
+    letters.push_back(PluralText(static_cast<int64_t>(tied.size() - kNamed), "other"));
+  }
+  return NamesText(letters);
+}
+
 // The advantage of one of the named variants of a tie: fewer processes, or a smaller spread of accuracy.
 std::string TellApart(const Findings& findings) {
   const auto* fewest = findings.tie.fewest_processes;
@@ -75,23 +85,60 @@ std::string TellApart(const Findings& findings) {
                       ".");
 }
 
+// The answer to which strategy to train with, before the answer to which of its variants: "Train with A or B:
+// C takes 2.00 times as long as A; ". Empty without TieFindings::other_strategy.
+std::string StrategyText(const proto::Report& report, const Findings& findings) {
+  if (findings.tie.other_strategy == nullptr) return "";
+  const ReportVariant& other = *findings.tie.other_strategy;
+  std::string text = absl::StrCat("Train with ", NamesOf(findings.tied, "or"), ": ");
+  absl::StrAppend(&text, NameAfter(text, other));
+  if (findings.tie.other_slower) {
+    return absl::StrFormat("%s takes %.2f times as long as %s; ", text,
+                           RatioOf(RankedTime(report, other), RankedTime(report, *findings.choice)).value,
+                           NameInText(*findings.choice));
+  }
+  const Accuracy accuracy = findings.accuracy;
+  const ReportVariant& most = *findings.most_accurate;
+  return absl::StrCat(text, " is ", PointsText(PointsOf((other.*accuracy)(), (most.*accuracy)())), " than ",
+                      NameAfter(text, most), "; ");
+}
+
+// The interval of the time or accuracy that StrategyText states.
+std::string StrategySureness(const proto::Report& report, const Findings& findings) {
+  if (findings.tie.other_strategy == nullptr || findings.runs.fewest < kFewRuns) return "";
+  const ReportVariant& other = *findings.tie.other_strategy;
+  if (findings.tie.other_slower) {
+    return absl::StrCat(
+        NameInText(other), " takes ",
+        TimesInterval(RatioOf(RankedTime(report, other), RankedTime(report, *findings.choice))),
+        " as long as ", NameInText(*findings.choice), ". ");
+  }
+  const ReportVariant& most = *findings.most_accurate;
+  const Contrast points = PointsOf((most.*findings.accuracy)(), (other.*findings.accuracy)());
+  return absl::StrCat(NameInText(other), " is ", PointsInterval(*points.interval), " less accurate than ",
+                      NameInText(most), ". ");
+}
+
 }  // namespace
 
 Headline TieHeadline(const proto::Report& report, const Findings& findings) {
   const bool given = report.target().given();
   const Ranking& tied = findings.tied;
   const ReportVariant& choice = *findings.choice;
-  std::string text =
-      absl::StrCat("No winner ", tied.size() == 2 ? "between " : "among ", NamesOf(tied, "and"), ": ",
-                   RunsText(findings.runs), " do not show which ",
-                   given ? absl::StrCat("reaches ", TargetText(report.target()), " sooner") : "is faster",
-                   given ? "" : TiedAccuracy(findings));
+  std::string text = StrategyText(report, findings);
+  const bool first = text.empty();
+  absl::StrAppend(&text, first ? "No" : "no", " winner ", tied.size() == 2 ? "between " : "among ",
+                  first ? NamesOf(tied, "and") : LettersOf(tied), ": ", RunsText(findings.runs),
+                  " do not show which ",
+                  given ? absl::StrCat("reaches ", TargetText(report.target()), " sooner") : "is faster",
+                  given ? "" : TiedAccuracy(findings));
   if (const ReportVariant* faster = findings.faster; faster != nullptr) {
     absl::StrAppend(
         &text, "; ",
         FasterText(*faster, NameAfter(text, *faster), choice, *findings.most_accurate, findings.accuracy));
   }
-  if (const ReportVariant* slower = findings.slower; slower != nullptr) {
+  const ReportVariant* slower = findings.slower;
+  if (slower != nullptr && slower != findings.tie.other_strategy) {
     absl::StrAppendFormat(&text, "; %s takes %.2f times as long as %s", NameAfter(text, *slower),
                           RatioOf(RankedTime(report, *slower), RankedTime(report, choice)).value,
                           NameInText(choice));
@@ -102,8 +149,8 @@ Headline TieHeadline(const proto::Report& report, const Findings& findings) {
     absl::StrAppend(&text, "; if several workers must take part, train with ",
                     NamesOf(findings.several, "or"));
   }
-  return {absl::StrCat(text, "."),
-          absl::StrCat(TiedTimes(findings), " ", WhatWouldDecide(report, findings), TellApart(findings))};
+  return {absl::StrCat(text, "."), absl::StrCat(StrategySureness(report, findings), TiedTimes(findings), " ",
+                                                WhatWouldDecide(report, findings), TellApart(findings))};
 }
 
 }  // namespace tethys

@@ -106,6 +106,29 @@ TEST_F(HeadlineTest, TieOfSlowerButAccurateVariantsNamesTheFasterOne) {
       "accurate than B.");
 }
 
+TEST_F(HeadlineTest, StrategyIsAnsweredBeforeATieOfItsVariants) {
+  Add("mirrored", 3, Value(3, 10, 0.5), Value(3, 0.87, 0.001));
+  Add("mirrored", 4, Value(3, 10.1, 0.5), Value(3, 0.87, 0.001));
+  proto::ReportVariant& ps = Add("ps_sync", 3, Value(3, 20, 0.5), Value(3, 0.87, 0.001));
+  EXPECT_EQ(Text(),
+            "Train with A (mirrored) or B (mirrored): C (ps_sync) takes 2.00 times as long as A; no winner "
+            "between A and B: 3 runs of each do not show which is faster, with no measurable difference in "
+            "accuracy.");
+  EXPECT_THAT(HowSure(), AllOf(StartsWith("C takes between 1.7"), HasSubstr(" as long as A. B takes ")));
+  *ps.mutable_seconds() = Value(3, 10, 3);
+  *ps.mutable_test_accuracy() = Value(3, 0.80, 0.001);
+  EXPECT_THAT(Text(), StartsWith("Train with A (mirrored) or B (mirrored): C (ps_sync) is 7.00 percentage "
+                                 "points less accurate than A; no winner between A and B: "));
+  EXPECT_THAT(HowSure(), StartsWith("C is between 6."));
+}
+
+TEST_F(HeadlineTest, RunsThatWouldDecideAreOfTwoStrategies) {
+  Add("mirrored", 3, Value(3, 10, 1), Value(3, 0.87, 0.001));
+  Add("mirrored", 4, Value(3, 10.1, 1), Value(3, 0.87, 0.001));
+  Add("ps_sync", 3, Value(3, 11, 1), Value(3, 0.87, 0.001));
+  EXPECT_THAT(HowSure(), HasSubstr("What would decide: if the times of A and C differ"));
+}
+
 TEST_F(HeadlineTest, TieOfOneWorkerVariantsAlsoNamesOneOfSeveralWorkers) {
   Add("local", 1, Value(3, 5, 0.5), Value(3, 0.87, 0.001));
   Add("ps_sync", 1, Value(3, 5.1, 0.5), Value(3, 0.87, 0.001));
