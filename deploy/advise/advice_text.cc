@@ -83,8 +83,9 @@ std::string Sentence(const std::vector<Candidate>& candidates, const Advice& adv
                                                   : ", a difference that may be chance");
     const proto::Bound* bound = ExchangeBound(second);
     if (bound != nullptr && advice.second_differs && ratio > 1) {
-      absl::StrAppendFormat(&text, "; this alternative spends %.0f %% of each step on the %s",
-                            100 * bound->share(), bound->resource());
+      absl::StrAppendFormat(
+          &text, "; this alternative waits %.0f %% of each step for the exchange, because of the %s",
+          100 * bound->share(), bound->resource());
     }
     absl::StrAppend(&text, ". ");
   }
@@ -95,10 +96,11 @@ std::string Sentence(const std::vector<Candidate>& candidates, const Advice& adv
         NameOf(candidates[advice.tied]), " is equally good. ");
   }
   if (const proto::Bound* bound = ExchangeBound(best); bound != nullptr) {
-    absl::StrAppendFormat(&text,
-                          "Besides computing, the %s matters most: it accounts for %.0f %% of a step, so "
-                          "doubling its speed would save up to %.0f %% of the step.",
-                          bound->resource(), 100 * bound->share(), 50 * bound->share());
+    absl::StrAppendFormat(
+        &text,
+        "Besides computing, waiting for the exchange matters most: it takes %.0f %% of a step "
+        "because of the %s, so doubling the speed of the %s would save up to %.0f %% of the step.",
+        100 * bound->share(), bound->resource(), bound->resource(), 50 * bound->share());
   } else if (const double overhead = ShareOf(best, kOverhead); overhead > kShownShare) {
     absl::StrAppendFormat(&text,
                           "%.0f %% of a step are overhead, which the model assumes to be constant; computing "

@@ -51,7 +51,7 @@ std::vector<Column> TableColumns(absl::Span<const Variation> variations, const S
                                         {{"test", "accuracy", "%"}},
                                         {{"training", "s"}},
                                         {{"samples", "/s"}},
-                                        {{"exposed", "share", "%"}},
+                                        {{"waiting", "for the", "exchange", "%"}},
                                         {{"KiB per", "step", "through"}},
                                         {{"mean", "stale-", "ness"}},
                                         {{"gradient", "scale"}, true}};

@@ -52,7 +52,7 @@ bool Timed(const ReportVariant* variant) {
 
 std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
 
-// For example "a worker of A computes for 70 % of its training time and waits 20 % to exchange gradients, one
+// For example "a worker of A computes for 70 % of its training time and waits 20 % for the exchange, one
 // of B for 35 % and 59 %". If one of the variants has only one worker, which exchanges nothing, each variant
 // has its own clause.
 std::string WhereTimeGoes(const Ranking& compared) {
@@ -78,7 +78,7 @@ std::string WhereTimeGoes(const Ranking& compared) {
     if (!TraitsOf(*variant).exchanges) {
       text += " and exchanges nothing";
     } else {
-      absl::StrAppend(&text, data ? " and " : " and waits ", exchange, " to exchange gradients");
+      absl::StrAppend(&text, data ? " and " : " and waits ", exchange, " for the exchange");
     }
   }
   return text;

@@ -36,8 +36,9 @@ std::string TextOf(const std::vector<Candidate>& candidates, const AdviceGoal& g
 
 TEST(AdviceTextTest, ResourceThatMostLimitsTheExchangeIsNamed) {
   EXPECT_THAT(TextOf({Of(2, 10, 0, {{"overhead", 0.3}, {"link of host0", 0.2}})}),
-              HasSubstr("Besides computing, the link of host0 matters most: it accounts for 20 % of a "
-                        "step, so doubling its speed would save up to 10 % of the step."));
+              HasSubstr("Besides computing, waiting for the exchange matters most: it takes 20 % of a step "
+                        "because of the link of host0, so doubling the speed of the link of host0 would save "
+                        "up to 10 % of the step."));
   const std::string overhead = TextOf({Of(2, 10, 0, {{"overhead", 0.3}, {"link of host0", 0.02}})});
   EXPECT_THAT(overhead, HasSubstr("30 % of a step are overhead"));
   EXPECT_THAT(overhead, Not(HasSubstr("matters most")));

@@ -53,7 +53,7 @@ TEST_F(ReasonTest, NamesSharesLimitsAndMainPartOfTheDifference) {
   Add("mirrored", 3, 10, 7, 2);
   EXPECT_EQ(
       Text(),
-      "A worker of B computes for 70 % of its training time and waits 20 % to exchange gradients, one of A "
+      "A worker of B computes for 70 % of its training time and waits 20 % for the exchange, one of A "
       "for 35 % and 59 %, so B is limited by computing and A by the exchange. A takes 7 s longer, because it "
       "waits 8 s more for the exchange.");
 }
@@ -70,7 +70,7 @@ TEST_F(ReasonTest, LocalTrainingExchangesNothing) {
   Add("mirrored", 2, 8, 4.9, 1);
   EXPECT_THAT(Text(),
               StartsWith("The worker of A computes for 96 % of its training time and exchanges "
-                         "nothing; a worker of B computes for 61 % and waits 12 % to exchange gradients, so "
+                         "nothing; a worker of B computes for 61 % and waits 12 % for the exchange, so "
                          "both are limited by computing."));
   EXPECT_THAT(
       Text(),
@@ -84,7 +84,7 @@ TEST_F(ReasonTest, LimitIsNamedOnlyWhereOnePartTakesMostOfTheTime) {
               HasSubstr("one of B for 40 % and 40 %, so A is limited by computing. B takes 5 s longer"));
   *ps.mutable_data_seconds() = Value(3, 9, 0.1);
   EXPECT_THAT(Text(),
-              HasSubstr("waits 0 % for data and 20 % to exchange gradients, one of B for 40 %, 60 % and "
+              HasSubstr("waits 0 % for data and 20 % for the exchange, one of B for 40 %, 60 % and "
                         "40 %, so A is limited by computing and B by data. B takes 5 s longer, because it "
                         "waits 9 s more for data."));
 }
