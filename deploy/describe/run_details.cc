@@ -1,5 +1,8 @@
 #include "deploy/describe/run_details.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -18,6 +21,8 @@
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"
+#include "runtime/shape/job_shape.h"
+#include "runtime/telemetry/csv_reader.h"
 #include "runtime/telemetry/summary.h"
 
 namespace tethys {
@@ -26,6 +31,7 @@ namespace {
 constexpr size_t kMostHosts = 8;     // The most hosts listed by name; further hosts are counted.
 constexpr size_t kMostAttempts = 8;  // The most earlier attempts that have lines of their own.
 constexpr int kWidth = 110;
+constexpr int64_t kRecordBytes = 1 << 18;  // The bytes read at the end of steps.csv.
 
 bool HoldsRun(const std::string& path) { return FileExists(path + "/job.textproto"); }
 
@@ -37,6 +43,7 @@ class AttemptEnds {
   void Add(const proto::ProgressEvent& event) {
     if (event.has_listening()) Begin();
     if (event.has_progress()) step_ = event.progress().step();
+    if (event.has_epoch()) step_ = std::max(step_, event.epoch().step());
     if (!event.has_finished()) return;
     const bool reported = finished_.has_value() && !finished_->go_on().empty();
     if (reported) Begin();
@@ -68,9 +75,20 @@ class AttemptEnds {
   std::vector<std::string> earlier_;
 };
 
-// Reads how the earlier attempts ended and, while the run goes on, the latest events of the current attempt.
+// Updates `progress` by the end of an epoch, which may be newer than the latest progress.
+void AddEpoch(const proto::EpochResult& epoch, absl::optional<proto::Progress>& progress) {
+  if (progress.has_value() && progress->step() > epoch.step()) return;
+  if (!progress.has_value()) progress.emplace();
+  progress->set_epoch(epoch.epoch() + 1);
+  progress->set_epoch_samples_done(0);
+  progress->set_step(epoch.step());
+}
+
+// Reads how the earlier attempts ended and, unless the run has a summary, the latest events of its last
+// attempt.
 void ReadEvents(const std::string& path, RunDetails& run) {
   const bool running = run.listed.state == RunState::kRunning;
+  const bool latest = !run.summary.has_value();
   AttemptEnds ends;
   const auto forget = [&run] {
     run.progress.reset();
@@ -83,13 +101,39 @@ void ReadEvents(const std::string& path, RunDetails& run) {
   ProgressReader reader(path);
   const absl::Status read = reader.ReadNew(restart, [&](const proto::ProgressEvent& event) {
     ends.Add(event);
-    if (!running) return;
+    if (!latest) return;
     if (event.has_listening()) forget();
     if (event.has_progress()) run.progress = event.progress();
+    if (event.has_epoch()) AddEpoch(event.epoch(), run.progress);
     if (event.has_pulse()) run.pulse = event.pulse();
   });
   run.earlier = ends.earlier();
   if (running && !read.ok()) run.listed.problem = std::string(read.message());
+}
+
+// `size` bytes of an open file, from `offset` on; empty if they cannot be read.
+std::string BytesOf(const FileDescriptor& file, int64_t offset, int64_t size) {
+  std::string text(size, '\0');
+  return ReadFullyAt(file.get(), text.data(), size, offset, "steps.csv").ok() ? text : "";
+}
+
+// The number of the newest step in steps.csv, counted from 1; 0: there is no record. Reads the header and the
+// end of the file, which contains the newest records of every worker.
+int64_t LastRecordedStep(const std::string& path) {
+  const FileDescriptor file(open((path + "/steps.csv").c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat facts;
+  if (!file.valid() || fstat(file.get(), &facts) != 0) return 0;
+  const int64_t size = std::min<int64_t>(facts.st_size, kRecordBytes);
+  const std::string head = BytesOf(file, 0, size);
+  const std::string tail = BytesOf(file, facts.st_size - size, size);
+  // Leaves out the line that the tail begins within, and the half line that a killed run may leave.
+  const size_t begin = tail.find('\n'), end = tail.rfind('\n');
+  if (begin == std::string::npos) return 0;
+  const std::string lines =
+      absl::StrCat(head.substr(0, head.find('\n')), tail.substr(begin, end + 1 - begin));
+  int64_t last = 0;
+  for (CsvReader csv(lines); csv.Next();) last = std::max(last, csv.Integer("step") + 1);
+  return last;
 }
 
 // Builds the text line by line: "strategy    ps_sync, 3 workers".
@@ -146,7 +190,13 @@ std::string TimeLine(const proto::RunSummary& summary) {
   return text;
 }
 
-std::string ProgressText(const RunDetails& run) {
+// The step of the progress that is shown; 0: none is known.
+int64_t ReportedStep(const RunDetails& run) {
+  if (run.summary.has_value()) return run.summary->steps();
+  return run.progress.has_value() ? run.progress->step() : 0;
+}
+
+std::string ReportedProgress(const RunDetails& run) {
   if (run.summary.has_value()) {
     return absl::StrCat(PluralText(run.summary->epochs(), "epoch"), ", ",
                         PluralText(run.summary->steps(), "step"));
@@ -166,9 +216,17 @@ std::string ProgressText(const RunDetails& run) {
     absl::StrAppendFormat(&text, ", %.0f %% done", 100 * share);
   }
   absl::StrAppend(&text, ", step ", CountText(progress.step()));
-  if (progress.eta_seconds() > 0)
+  if (progress.eta_seconds() > 0 && run.listed.state == RunState::kRunning)
     absl::StrAppend(&text, ", about ", DurationText(progress.eta_seconds()), " left");
   return text;
+}
+
+// The reported progress and, if steps.csv has a newer step, the number of this step.
+std::string ProgressText(const RunDetails& run) {
+  const std::string text = ReportedProgress(run);
+  if (run.recorded <= ReportedStep(run)) return text;
+  return absl::StrCat(text, text.empty() ? "" : "; ", "the newest record in steps.csv is of step ",
+                      CountText(run.recorded));
 }
 
 std::string RateText(const RunDetails& run) {
@@ -244,6 +302,9 @@ absl::StatusOr<RunDetails> ReadRunDetails(const std::string& path) {
   if (!run.summary.has_value() || run.summary->attempt_size() > 1) ReadEvents(path, run);
   const bool ended = run.listed.state == RunState::kFailed || run.listed.state == RunState::kUnfinished;
   if (ended) run.ending = EndingOf(path, run.summary);
+  // Without lock step, each worker counts its own steps.
+  const bool lock_step = run.job.has_value() && TraitsOf(*run.job).lock_step;
+  if (ended && lock_step) run.recorded = LastRecordedStep(path);
   const auto checkpoints = ListCheckpoints(path + "/checkpoints");
   if (checkpoints.ok() && !checkpoints->empty()) run.checkpoint = checkpoints->back().step;
   return run;

@@ -20,8 +20,11 @@ struct RunDetails {
   ListedRun listed;  // The name of the listed run is the path of its directory.
   absl::optional<proto::Job> job = {};
   absl::optional<proto::RunSummary> summary = {};  // Absent while the run goes on.
-  absl::optional<proto::Progress> progress = {};   // The latest progress, while the run goes on.
-  absl::optional<proto::Pulse> pulse = {};         // The latest pulse, while the run goes on.
+  // The latest progress and pulse of the last attempt; absent if the run has a summary.
+  absl::optional<proto::Progress> progress = {};
+  absl::optional<proto::Pulse> pulse = {};
+  // The newest step in steps.csv, counted from 1, of an ended run in lock step; 0: not known.
+  int64_t recorded = 0;
   absl::optional<LauncherName> launcher = {};      // The launcher, while the run goes on.
   absl::optional<int64_t> checkpoint = {};         // The step of the newest checkpoint.
   RunEnding ending = {};                           // Empty unless the run ended without success.

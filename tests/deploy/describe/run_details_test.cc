@@ -5,6 +5,7 @@
 
 #include "deploy/launcher/run_directory.h"
 #include "deploy/live/progress_file.h"
+#include "runtime/telemetry/run_csv.h"
 #include "runtime/telemetry/summary.h"
 #include "tests/testing/temp_directory.h"
 
@@ -33,6 +34,17 @@ class RunDetailsTest : public ::testing::Test {
     directory_.Write("set/run/job.textproto", kJob);
   }
   std::string Text() { return RunDetailsText(ReadRunDetails(path_).value()); }
+
+  // The text of a steps.csv with this number of steps, without the end of its last line.
+  static std::string Records(int steps) {
+    std::string text = kStepsCsvHeader;
+    proto::StepRecord record;
+    for (int step = 0; step < steps; ++step) {
+      record.set_step(step);
+      absl::StrAppend(&text, "\n", StepsCsvLine(record, 0));
+    }
+    return text;
+  }
 
   testing::TempDirectory directory_;
   const std::string path_ = directory_.Path("set/run");
@@ -95,6 +107,38 @@ TEST_F(RunDetailsTest, RunningRunShowsLauncherAndProgressOfThisAttempt) {
   EXPECT_THAT(Text(), HasSubstr("epoch 5 of 5, complete")) << "it makes no sixth epoch";
   add(listening);
   EXPECT_THAT(Text(), AllOf(HasSubstr("has not begun to train"), Not(HasSubstr("slave4"))));
+}
+
+TEST_F(RunDetailsTest, RunWithoutALauncherShowsItsNewestStepAndHosts) {
+  ASSERT_TRUE(CreateDirectories(path_ + "/log").ok());
+  proto::ProgressEvent listening, progress, epoch, pulse;
+  listening.mutable_listening()->set_address("here");
+  progress.mutable_progress()->set_step(20);
+  progress.mutable_progress()->set_eta_seconds(65);
+  epoch.mutable_epoch()->set_epoch(1);
+  epoch.mutable_epoch()->set_step(24);
+  pulse.mutable_pulse()->add_task()->set_host("slave4");
+  {
+    const auto events = ProgressFile::Open(path_);
+    for (const auto& event : {listening, progress, pulse, epoch}) ASSERT_TRUE((*events)->Add(event).ok());
+  }
+  EXPECT_THAT(Text(),
+              AllOf(HasSubstr("state       unfinished\n"), HasSubstr("progress    epoch 3 of 5, step 24\n"),
+                    HasSubstr("hosts       slave4"), Not(HasSubstr("left"))));
+  directory_.Write("set/run/steps.csv", Records(30) + "\n0,31,3");
+  EXPECT_THAT(Text(), HasSubstr("step 24; the newest record in steps.csv is of step 30\n"));
+}
+
+TEST_F(RunDetailsTest, FailedRunShowsItsNewestRecord) {
+  proto::RunSummary summary;
+  summary.set_status("failed");
+  summary.set_steps(12);
+  ASSERT_TRUE(WriteSummary(path_, summary).ok());
+  directory_.Write("set/run/steps.csv", Records(20000) + "\n");
+  EXPECT_THAT(Text(), HasSubstr("12 steps; the newest record in steps.csv is of step 20,000\n"));
+  summary.set_status("succeeded");
+  ASSERT_TRUE(WriteSummary(path_, summary).ok());
+  EXPECT_THAT(Text(), HasSubstr("12 steps\n"));
 }
 
 TEST_F(RunDetailsTest, EveryEarlierAttemptShowsHowItEnded) {
