@@ -45,6 +45,17 @@ JobShape ShapeOfAnchor(const proto::Anchor& anchor) {
   return {ParseStrategy(anchor.strategy()), anchor.workers(), anchor.servers()};
 }
 
+// The command whose brief runs exchange gradients by `transport`.
+std::string HowToCalibrate(const std::string& transport) {
+  if (transport == kRing) {
+    return "tethys calibrate JOB --set=tuning.transport=TCP calibrates a ring on this machine, and tethys "
+           "calibrate JOB --hostfile=FILE on machines with one slot each";
+  }
+  return absl::StrCat("tethys calibrate JOB calibrates it where ", transport == kServers
+                                                                       ? "there are two slots or more"
+                                                                       : "a machine has two slots or more");
+}
+
 // The distance of a prediction from the anchors, and the interval's width that follows from it.
 class Distance {
  public:
@@ -84,7 +95,8 @@ class Distance {
     if (calibration.anchor().empty() || !transport) {
       half_ += kWithoutAnchor;
       remark_ = absl::StrCat("no run calibrated the exchange '", needs.transport,
-                             "': the usual costs of this exchange are assumed, and may be far off");
+                             "': the usual costs of this exchange are assumed, and may be far off (",
+                             HowToCalibrate(needs.transport), ")");
     }
     if (needs.extrapolated) {
       absl::StrAppend(

@@ -12,6 +12,7 @@
 namespace tethys {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 proto::Prediction PredictionOf(const Shape784& shape, const proto::Calibration& calibration) {
@@ -72,8 +73,13 @@ TEST(IntervalTest, WidensAwayFromTheCalibratedBatch) {
 TEST(IntervalTest, RemarkNamesAnUnmeasuredExchangeAndAnUnmeasuredBatch) {
   // Each of 32 workers has a batch of 4; the smallest measured batch is 8.
   const proto::Prediction prediction = PredictionOf({.workers = 32}, SmallHosts());
-  EXPECT_THAT(prediction.remark(),
-              HasSubstr("may be far off; the batch size lies outside the measured range"));
+  EXPECT_THAT(
+      prediction.remark(),
+      AllOf(HasSubstr("may be far off (tethys calibrate JOB --set=tuning.transport=TCP calibrates a ring on "
+                      "this machine, and "),
+            HasSubstr("with one slot each); the batch size lies outside the measured range")));
+  EXPECT_THAT(PredictionOf({.workers = 2, .servers = 1}, SmallHosts()).remark(),
+              HasSubstr("(tethys calibrate JOB calibrates it where there are two slots or more)"));
 }
 
 TEST(ConformalTest, HalfWidthIsTheErrorQuantileAtTheWantedCoverage) {
