@@ -11,6 +11,12 @@
 
 namespace tethys {
 
+// The unit of every cost. Users give prices per hour, in a currency that is not named, and costs have the
+// same currency.
+inline constexpr char kCostUnit[] = "in the currency of the prices per hour";
+// A sentence on this unit, for lines below tables.
+inline constexpr char kCostNote[] = "Costs are in the currency of the prices per hour.";
+
 std::string CountText(int64_t count);  // For example "54,000".
 // A finite number with `decimals` digits behind the point, at least 0: "1,234.50".
 std::string GroupedText(double value, int decimals);

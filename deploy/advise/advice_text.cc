@@ -71,7 +71,7 @@ std::string Sentence(const std::vector<Candidate>& candidates, const Advice& adv
                                 : absl::StrCat("Nothing meets ", GoalText(goal), "; ", NameOf(best),
                                                " comes closest to this goal");
   absl::StrAppend(&text, ": about ", TimeText(best.total()), " for the whole job");
-  if (best.cost() > 0) absl::StrAppendFormat(&text, ", cost %.3g", best.cost());
+  if (best.cost() > 0) absl::StrAppendFormat(&text, ", cost %.3g %s", best.cost(), kCostUnit);
   absl::StrAppend(&text, " (", RateText(RateOf(best)), " samples/s, ",
                   best.measured.empty() ? "predicted, not verified" : "measured in brief runs", "). ");
   if (advice.second >= 0) {
@@ -297,6 +297,10 @@ std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& a
                          "tethys compare --target_accuracy measures how many.",
                          "", kWidth),
                     TablesOf(candidates, others, advice.best));
+  }
+  if (std::any_of(candidates.begin(), candidates.end(),
+                  [](const Candidate& candidate) { return candidate.cost() > 0; })) {
+    absl::StrAppend(&text, "\n", kCostNote, "\n");
   }
   if (candidates[advice.best].cost() > 0 && advice.pareto.size() > 1) {
     std::vector<std::string> parts;

@@ -55,7 +55,7 @@ struct Request {
   int probe_epochs = 0;  // The epochs of each probe run; 0: no probe runs.
 };
 
-// InvalidArgument: there is a budget, but the price of an hour is not known for every host.
+// InvalidArgument: there is a budget, but the price per hour is not known for every host.
 absl::Status CheckBudget(const Request& request) {
   const BaseJob& base = request.base;
   const bool of_all = base.plan.job().price_per_hour() > 0 ||
@@ -65,7 +65,7 @@ absl::Status CheckBudget(const Request& request) {
                                     [](const HostEntry& host) { return !host.price_per_hour.has_value(); });
   if (!base.hosts.empty() && unknown == base.hosts.end()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("--budget: the price of an hour on ", base.hosts.empty() ? "this machine" : unknown->host,
+      absl::StrCat("--budget: the price per hour on ", base.hosts.empty() ? "this machine" : unknown->host,
                    " is not known: give the price of all machines together by --set=price_per_hour=AMOUNT",
                    base.hosts.empty() ? "" : ", or the price of each host by price= in the host file"));
 }
@@ -80,8 +80,8 @@ absl::StatusOr<Request> ReadRequest(const Flags& flags) {
   if (flags.Has("budget")) {
     double budget = 0;
     if (!absl::SimpleAtod(flags.Get("budget"), &budget) || !(budget > 0)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--budget=", flags.Get("budget"), ": write an amount above 0, in the currency of the prices"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--budget=", flags.Get("budget"), ": write an amount above 0, ", kCostUnit));
     }
     request.goal.budget = budget;
   }
@@ -371,8 +371,9 @@ Command AdviseCommand() {
                      "cheapest candidate that keeps to this time is chosen."},
             {.name = "budget",
              .value = "AMOUNT",
-             .help = "The most that the whole run may cost, by the job's price_per_hour or the prices in the "
-                     "host file."},
+             .help = "The most that the whole run may cost, in the currency of the job's price_per_hour or "
+                     "of the "
+                     "prices per hour in the host file."},
             {.name = "verify",
              .value = "N",
              .help = "The largest number of candidates to verify by brief runs; 0 verifies no candidate. "

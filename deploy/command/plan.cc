@@ -136,7 +136,7 @@ Command PlanCommand() {
             {.name = "hostfile",
              .value = "FILE",
              .help = "The machines, one per line: also shows which process would run on which machine, and "
-                     "the price of an hour.",
+                     "the price per hour.",
              .is_input = true},
             {.name = "calibration",
              .value = "FILE",

@@ -185,7 +185,7 @@ absl::Status PlanStudy(const Flags& flags, const std::string& path) {
   std::vector<Column> columns;
   for (const proto::StudyFactor& factor : study.study.factor()) columns.push_back({{factor.name()}, true});
   for (const char* title : {"workers", "servers", "epochs"}) columns.push_back({{title}});
-  columns.push_back({{"price", "an hour"}});
+  columns.push_back({{"price per", "hour"}});
   std::vector<std::vector<std::string>> rows;
   for (const StudyCellJob& cell : study.cells) {
     std::vector<std::string> row;

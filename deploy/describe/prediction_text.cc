@@ -69,7 +69,11 @@ std::string PredictionText(const proto::Prediction& prediction, const proto::Job
   }
   time("epoch", prediction.has_epoch(), prediction.epoch());
   time("total", prediction.has_total(), prediction.total());
-  if (prediction.has_cost()) add("cost", EstimateText(prediction.cost(), NumberText));
+  if (prediction.has_cost()) {
+    add("cost", absl::StrFormat("%s, in the currency of the price, %.4g per hour",
+                                EstimateText(prediction.cost(), NumberText),
+                                3600 * prediction.cost().value() / prediction.total().value()));
+  }
   time("start-up", prediction.has_startup(), prediction.startup());
   time("first step", prediction.has_first_iteration(), prediction.first_iteration());
   if (prediction.has_staleness()) {

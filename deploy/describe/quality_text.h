@@ -19,12 +19,13 @@ inline std::string QualityText(const proto::Quality& quality) {
   return absl::StrCat(text, absl::StrFormat("loss %.4f", quality.loss()));
 }
 
-// The cost of a run: "0.264, 0.139 an epoch, at 3600 an hour"; the part on the epoch is left out if its cost
-// is not known.
+// The cost of a run: "0.264, 0.139 an epoch, in the currency of the price, 3600 per hour"; the part on the
+// epoch is left out if its cost is not known.
 inline std::string CostText(const proto::Cost& cost) {
   std::string text = absl::StrFormat("%.4g", cost.run());
   if (cost.epoch() > 0) absl::StrAppendFormat(&text, ", %.4g an epoch", cost.epoch());
-  return absl::StrCat(text, absl::StrFormat(", at %.4g an hour", cost.price_per_hour()));
+  return absl::StrCat(
+      text, absl::StrFormat(", in the currency of the price, %.4g per hour", cost.price_per_hour()));
 }
 
 }  // namespace tethys

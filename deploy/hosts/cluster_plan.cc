@@ -106,7 +106,7 @@ absl::StatusOr<std::vector<proto::Device::Kind>> ParseWorkerDevices(absl::string
 }
 
 std::string ClusterTable(const ClusterPlan& plan) {
-  std::vector<Column> columns = {{{"host"}, true}, {{"address"}, true}, {{"slots"}}, {{"price/h"}}};
+  std::vector<Column> columns = {{{"host"}, true}, {{"address"}, true}, {{"slots"}}, {{"price per", "hour"}}};
   const bool with_devices = AnySaysItsDevice(plan.hosts);
   if (with_devices) columns.push_back({{"device"}, true});
   columns.push_back({{"runs"}, true});
@@ -125,7 +125,8 @@ std::string ClusterTable(const ClusterPlan& plan) {
     row.push_back(runs.empty() ? "nothing" : absl::StrJoin(runs, ", "));
   }
   std::string text = Table(columns, rows);
-  if (plan.PricePerHour() > 0) absl::StrAppendFormat(&text, "price of an hour: %.4g\n", plan.PricePerHour());
+  if (plan.PricePerHour() > 0)
+    absl::StrAppendFormat(&text, "price per hour of the used hosts together: %.4g\n", plan.PricePerHour());
   return text;
 }
 

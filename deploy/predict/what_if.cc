@@ -133,7 +133,7 @@ class Supposing {
     if (what_if_.price.has_value()) {
       for (HostEntry& host : made_.hosts) host.price_per_hour = *what_if_.price;
       made_.price_here = *what_if_.price;
-      parts_.push_back(absl::StrFormat("%.4g an hour for each host", *what_if_.price));
+      parts_.push_back(absl::StrFormat("%.4g per hour for each host", *what_if_.price));
     }
     made_.text = absl::StrJoin(parts_, ", ");
     return std::move(made_);

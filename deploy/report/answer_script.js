@@ -227,7 +227,7 @@ function facts(parent, v) {
     ["training time", value(v.seconds), "s"], [accuracyName, value(accuracyOf(v), 100, 4), "%"],
     ["throughput", value(v.samples_per_second, 1, 4), "samples/s"],
     [given ? "time to " + number(100 * report.target.accuracy) + " % validation accuracy" : "", value(t.seconds), "s"],
-    [v.exchanges ? "waiting for the exchange" : "", value(v.exposed_share, 100), "% of a step"], ["cost of the run", value(v.cost), ""]];
+    [v.exchanges ? "waiting for the exchange" : "", value(v.exposed_share, 100), "% of a step"], ["cost of the run", value(v.cost), costUnit]];
   const body = add(add(add(parent, "div", undefined, "wide"), "table", undefined, "short"), "tbody");
   rows.filter(([name, text]) => name && text !== "–").forEach(([name, text, unit]) => {
     const line = add(body, "tr");

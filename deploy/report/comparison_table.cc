@@ -248,6 +248,7 @@ std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<co
       title, Table(TableColumns(variations, some), rows, width, 2 + variations.size()),
       repeated ? Wrap(absl::StrCat("Means over runs. ", kIntervalNote), "", width > 0 ? width : kCaptionWidth)
                : "",
+      some.costs ? absl::StrCat(kCostNote, "\n") : "",
       AnyThroughMemory(runs) ? absl::StrCat(kMemoryNote, "\n") : "", ExchangeLines(labels, runs),
       FailureLines(runs));
 }
@@ -286,6 +287,7 @@ std::string TargetTable(absl::Span<const VariantLabel> labels, absl::Span<const 
       "\nTraining until the end of the first epoch that reached the target; mean over the runs that did so.");
   return absl::StrCat(Wrap(caption, "", width > 0 ? width : kCaptionWidth), "\n",
                       Table(columns, rows, width, 2 + variations.size()),
+                      costs ? absl::StrCat(kCostNote, "\n") : "",
                       intervals ? Wrap(kCutNote, "", width > 0 ? width : kCaptionWidth) : "");
 }
 

@@ -29,6 +29,7 @@ function add(parent, tag, text, cls) {
 }
 const intervalNote = "x ± y, or x (low to high): with 95 % confidence the mean lies between x − y and x + y, or between low and high. Means over two runs have no interval.";
 const cutNote = "Intervals of these means are cut at the end of the first epoch and at the end of the job's training, because beyond these the job trains no epoch.";
+const costUnit = "in the currency of the prices per hour";
 const hasInterval = v => v && v.low !== undefined && v.high > v.low;
 // The mean of `v`: "13.70 ± 0.15", rounded to the second significant digit of the interval; "3.3 (1.2 to
 // 9.1)" if the interval is not nearly symmetrical; `alone` gives the text of a mean without an interval.

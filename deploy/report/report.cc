@@ -10,6 +10,7 @@
 #include "deploy/report/report_value.h"
 #include "deploy/report/time_to_accuracy.h"
 #include "deploy/report/variant_name.h"
+#include "deploy/text.h"
 #include "runtime/base/file.h"
 
 namespace tethys {
@@ -36,6 +37,11 @@ std::string CellText(const std::string& text) {
   return absl::StrReplaceAll(text, {{"|", "\\|"}, {"\n", " "}, {"<", "&lt;"}});
 }
 
+bool AnyCost(const proto::Report& report) {
+  return std::any_of(report.variant().begin(), report.variant().end(),
+                     [](const proto::ReportVariant& variant) { return variant.cost().count() > 0; });
+}
+
 // Appends the table of measurements, with a row for each variant.
 void AppendMeasurements(const proto::Report& report, std::string& text) {
   const bool mean_iou =
@@ -58,6 +64,7 @@ void AppendMeasurements(const proto::Report& report, std::string& text) {
     if (mean_iou) absl::StrAppend(&text, " ", ValueText(variant.test_mean_iou(), 100), " |");
     text += "\n";
   }
+  if (AnyCost(report)) absl::StrAppend(&text, "\n", kCostNote, "\n");
 }
 
 // Appends all sentences of the verdict but the first, and the measured reasons.

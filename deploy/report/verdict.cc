@@ -125,7 +125,7 @@ std::string CostSentence(const Findings& findings) {
   const std::string at = absl::StrCat(
       MeanText(least.cost()), " a run, start-up included",
       least.epoch_cost().count() > 0 ? absl::StrCat(", ", MeanText(least.epoch_cost()), " an epoch") : "",
-      ", in the currency of the prices.");
+      ", ", kCostUnit, ".");
   if (findings.cost_of_one_run) {
     return absl::StrCat("The lowest cost, from single runs, whose differences may be chance: ",
                         NameInText(least), ", at ", at);

@@ -47,7 +47,7 @@ FlagSpec WhatIfFlag(const std::string& use) {
               use,
               " for machines that do not exist, from the calibration of machines that do: hosts=32, "
               "kind=NAME, slots=4, cores=8, speed=1.5, link=10gbit, delay=50us, price=0.25 (the price of one "
-              "host an hour, in place of the job's price_per_hour, the price of all hosts together)."),
+              "host per hour, in place of the job's price_per_hour, the price of all hosts together)."),
           .repeated = true};
 }
 

@@ -65,7 +65,7 @@ constexpr Measure kMeasures[] = {
      }},
     {"samples_per_second", "samples/s", 1, true,
      [](const Summary& s) { return Positive(s.timing().samples_per_second()); }},
-    {"cost", "cost", 1, true,
+    {"cost", "cost, in the currency of the prices", 1, true,
      [](const Summary& s) { return s.has_cost() ? Positive(s.cost().run()) : absl::nullopt; }},
     {"cpu_share", "CPU of all computers, %", 100, true,
      [](const Summary& s) {

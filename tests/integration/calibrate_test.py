@@ -196,7 +196,7 @@ class CalibrateTest(FolderTest):
         # A budget needs a price. With --verify, one candidate is verified.
         status, output = self.tethys(*advise, "--verify=0", "--budget=5")
         self.assertEqual(status, 2, output)
-        self.assertIn("the price of an hour on this machine is not known", output)
+        self.assertIn("the price per hour on this machine is not known", output)
         status, output = self.tethys(*advise, "--verify=1", "--budget=5", "--set=price_per_hour=1")
         self.assertEqual(status, 0, output)
         self.assertRegex(output.replace("\n", " "), r" Run .* for the whole job, cost .*, measured in brief runs\)")

@@ -55,7 +55,11 @@ TEST(AdviceTextTest, TableShowsTheChoiceEvenIfManyAreFaster) {
 
 TEST(AdviceTextTest, CostColumnAppearsOnlyIfCostsAreKnown) {
   EXPECT_THAT(TextOf({Of(2, 10, 0), Of(3, 20, 0)}), Not(HasSubstr("whole job  cost")));
-  EXPECT_THAT(TextOf({Of(2, 10, 0), Of(3, 20, 0.5)}), HasSubstr("whole job  cost"));
+  const std::string text = TextOf({Of(2, 10, 0), Of(3, 20, 0.5)});
+  EXPECT_THAT(text, HasSubstr("whole job  cost"));
+  EXPECT_THAT(text, HasSubstr(" Costs are in the currency of the prices per hour. "));
+  EXPECT_THAT(TextOf({Of(2, 10, 0.25)}),
+              HasSubstr(", cost 0.25 in the currency of the prices per hour (100 samples/s"));
 }
 
 TEST(AdviceTextTest, CandidatesThatFailedAreNamedWithTheirErrors) {

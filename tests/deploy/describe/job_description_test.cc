@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "deploy/describe/layer_list.h"
+#include "deploy/describe/prediction_text.h"
 #include "runtime/nn/zoo/zoo.h"
 
 namespace tethys {
@@ -261,6 +262,17 @@ TEST(LayerListTest, IsJobFileTextWithParameterCounts) {
   proto::Job copied;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(*list, &copied));
   EXPECT_EQ(copied.model().SerializeAsString(), ExpandModel(plan.job().model(), 10).SerializeAsString());
+}
+
+TEST(PredictionTextTest, CostHasItsUnitAndThePrice) {
+  proto::Prediction prediction;
+  for (proto::Estimate* estimate : {prediction.mutable_total(), prediction.mutable_cost()}) {
+    estimate->set_value(estimate == prediction.mutable_total() ? 1800 : 0.25);
+    estimate->set_low(estimate->value());
+    estimate->set_high(estimate->value());
+  }
+  EXPECT_THAT(PredictionText(prediction, proto::Job(), "calibrated"),
+              HasSubstr("cost           0.25, in the currency of the price, 0.5 per hour\n"));
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ TEST_F(ClusterPlanTest, TableListsEveryHostWithItsProcesses) {
   EXPECT_THAT(table, HasSubstr("chief\n"));
   EXPECT_THAT(table, HasSubstr("worker 0 1\n"));
   EXPECT_THAT(table, HasSubstr("nothing\n"));
-  EXPECT_THAT(table, HasSubstr("price of an hour: 1.5\n"));
+  EXPECT_THAT(table, HasSubstr("price per hour of the used hosts together: 1.5\n"));
 }
 
 TEST_F(ClusterPlanTest, HostsThatRunNothingAreCounted) {

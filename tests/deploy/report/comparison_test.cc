@@ -167,6 +167,7 @@ TEST(ComparisonTableTest, ShowsCostsOnlyIfPriceIsKnown) {
   const std::string table = ComparisonTable(Labels(), {}, {&run, 1});
   EXPECT_THAT(table, HasSubstr("cost of"));
   EXPECT_THAT(table, HasSubstr("0.0125    0.0005"));
+  EXPECT_THAT(table, HasSubstr("\nCosts are in the currency of the prices per hour.\n"));
 }
 
 TEST(ComparisonCsvTest, HasALinePerRunAndOnePerVariant) {

@@ -102,6 +102,14 @@ TEST_F(ReportTest, MachineUseNeedsSamplesOfHalfTheTraining) {
   EXPECT_FALSE(CollectReport(path)->variant(0).machine(0).has_training()) << "three seconds of 30";
 }
 
+TEST_F(ReportTest, CostsHaveTheirUnit) {
+  proto::Report report;
+  report.add_variant();
+  EXPECT_THAT(ReportMarkdown(report), Not(HasSubstr("currency")));
+  report.mutable_variant(0)->mutable_cost()->set_count(1);
+  EXPECT_THAT(ReportMarkdown(report), HasSubstr("\nCosts are in the currency of the prices per hour.\n"));
+}
+
 TEST_F(ReportTest, TargetIsChosenUnlessGiven) {
   MakeRun("a-r0", "succeeded", 9);
   const proto::Report report = CollectReport(directory_.path()).value();
