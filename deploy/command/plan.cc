@@ -1,10 +1,15 @@
 #include <cstdio>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "deploy/command/verbs.h"
 #include "deploy/describe/job_description.h"
 #include "deploy/describe/layer_list.h"
 #include "deploy/describe/prediction_text.h"
+#include "deploy/experiment/strategy_shapes.h"
 #include "deploy/flags/data_secrets.h"
 #include "deploy/hosts/cluster_plan.h"
 #include "deploy/predict/step_model.h"
@@ -12,28 +17,15 @@
 #include "deploy/run/initial_values.h"
 #include "deploy/run/job_places.h"
 #include "deploy/run/job_prediction.h"
+#include "deploy/text.h"
 #include "runtime/job/job_file.h"
 #include "workers/plan_job.h"
 
 namespace tethys {
 namespace {
 
-// The predicted times of the job. Without a calibration, the text has only what follows from the plan.
-absl::StatusOr<std::string> PredictionReport(const Flags& flags, const proto::JobPlan& plan,
-                                             const JobMachines& machines) {
-  const std::string file = flags.Get("calibration");
-  TETHYS_ASSIGN_OR_RETURN(const bool tls, WantsTls(flags));
-  const absl::StatusOr<JobPrediction> found = PredictJob(plan, machines, tls, file);
-  if (found.ok()) return PredictionText(found->prediction, plan.job(), found->source);
-  if (!file.empty()) return found.status();
-  TETHYS_ASSIGN_OR_RETURN(const proto::Prediction known, PredictWithoutCalibration(plan, machines));
-  const std::string why =
-      absl::IsNotFound(found.status())
-          ? "times are not known: no calibration is stored for this build, model and machines; run tethys "
-            "calibrate"
-          : absl::StrCat("times are not known: ", found.status().message());
-  return PredictionText(known, plan.job(), why);
-}
+constexpr char kNoCalibration[] =
+    "no calibration is stored for this build, model and machines; run tethys calibrate";
 
 // The table of variables, which is printed last because it is the longest; empty with --brief.
 std::string VariablesAtTheEnd(const Flags& flags, const proto::JobPlan& plan) {
@@ -60,50 +52,114 @@ absl::StatusOr<Supposition> SupposeMachines(const Flags& flags, const proto::Job
   return Suppose(what_if, hosts, *calibration);
 }
 
-absl::StatusOr<std::string> SupposedReport(const Flags& flags, proto::JobPlan plan) {
-  TETHYS_ASSIGN_OR_RETURN(const Supposition supposed, SupposeMachines(flags, plan));
-  if (supposed.price_here > 0) plan.mutable_job()->clear_price_per_hour();
-  std::string report;
-  JobMachines machines = MachinesHere(plan);
-  if (supposed.hosts.empty()) {
-    machines.price_per_hour = supposed.price_here;
-    TETHYS_ASSIGN_OR_RETURN(report, PlanReport(plan, ProcessesHere(plan)));
+// The plan on the machines of --what_if, of --hostfile, or on this machine: `plan` with the devices of its
+// workers, and, of --what_if, without the job's price if another price is supposed.
+struct PlacedPlan {
+  proto::JobPlan plan;
+  JobMachines machines;
+  absl::optional<ClusterPlan> cluster;  // Absent: all processes run on this machine.
+  absl::optional<Supposition> supposed;
+};
+absl::StatusOr<PlacedPlan> PlacePlan(const Flags& flags, proto::JobPlan plan) {
+  PlacedPlan placed{.plan = std::move(plan), .machines = {}, .cluster = {}, .supposed = {}};
+  placed.machines = MachinesHere(placed.plan);
+  if (flags.Has("what_if")) {
+    TETHYS_ASSIGN_OR_RETURN(placed.supposed, SupposeMachines(flags, placed.plan));
+    if (placed.supposed->price_here > 0) placed.plan.mutable_job()->clear_price_per_hour();
+    placed.machines.price_per_hour = placed.supposed->price_here;
+    if (placed.supposed->hosts.empty()) return placed;
+    TETHYS_ASSIGN_OR_RETURN(placed.cluster,
+                            PlanCluster(placed.supposed->hosts, "--what_if", placed.plan.job()));
+  } else if (flags.Has("hostfile")) {
+    TETHYS_ASSIGN_OR_RETURN(placed.cluster, PlanCluster(flags.Get("hostfile"), placed.plan.job()));
   } else {
-    TETHYS_ASSIGN_OR_RETURN(const ClusterPlan cluster, PlanCluster(supposed.hosts, "--what_if", plan.job()));
-    plan.mutable_worker_device()->Add(cluster.worker_devices.begin(), cluster.worker_devices.end());
-    machines = MachinesOf(cluster);
-    TETHYS_ASSIGN_OR_RETURN(
-        report, PlanReport(plan, ClusterTable(cluster) + IdleHostsText(cluster), cluster.roles.workers));
+    return placed;
   }
-  TETHYS_ASSIGN_OR_RETURN(proto::Prediction prediction, Predict(plan, machines, supposed.calibration));
-  MarkSupposed(supposed, prediction);
-  return absl::StrCat("Supposed: ", supposed.text, "\n\n", report, "\n",
-                      PredictionText(prediction, plan.job(), SourceText(supposed.calibration)),
-                      VariablesAtTheEnd(flags, plan));
+  const auto& devices = placed.cluster->worker_devices;
+  placed.plan.mutable_worker_device()->Add(devices.begin(), devices.end());
+  placed.machines = MachinesOf(*placed.cluster);
+  return placed;
 }
 
-absl::StatusOr<std::string> Report(const Flags& flags) {
-  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(flags.arguments()[0], flags.GetAll("set")));
+absl::StatusOr<JobPrediction> PredictPlaced(const Flags& flags, const PlacedPlan& placed) {
+  if (!placed.supposed.has_value()) {
+    TETHYS_ASSIGN_OR_RETURN(const bool tls, WantsTls(flags));
+    return PredictJob(placed.plan, placed.machines, tls, flags.Get("calibration"));
+  }
+  const proto::Calibration& calibration = placed.supposed->calibration;
+  TETHYS_ASSIGN_OR_RETURN(proto::Prediction prediction, Predict(placed.plan, placed.machines, calibration));
+  MarkSupposed(*placed.supposed, prediction);
+  return JobPrediction{std::move(prediction), calibration, SourceText(calibration)};
+}
+
+// The predicted times of the job. Without a calibration, the text has only what follows from the plan.
+absl::StatusOr<std::string> PredictionReport(const Flags& flags, const PlacedPlan& placed) {
+  const proto::Job& job = placed.plan.job();
+  const absl::StatusOr<JobPrediction> found = PredictPlaced(flags, placed);
+  if (found.ok()) return PredictionText(found->prediction, job, found->source);
+  if (flags.Has("calibration") || placed.supposed.has_value()) return found.status();
+  TETHYS_ASSIGN_OR_RETURN(const proto::Prediction known,
+                          PredictWithoutCalibration(placed.plan, placed.machines));
+  return PredictionText(
+      known, job,
+      absl::StrCat("times are not known: ",
+                   absl::IsNotFound(found.status()) ? kNoCalibration : found.status().message()));
+}
+
+absl::StatusOr<proto::JobPlan> LoadPlan(const std::string& file, const std::vector<std::string>& set) {
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(file, set));
   absl::StatusOr<proto::JobPlan> built = PlanJob(job);
   if (built.ok()) {
     if (absl::Status status = CheckInitialValues(*built); !status.ok()) built = status;
   }
-  if (!built.ok()) return WithPlace(built.status(), flags.arguments()[0], flags.GetAll("set"));
-  proto::JobPlan plan = *std::move(built);
-  if (flags.Has("layers")) return LayerList(plan);
-  if (flags.Has("what_if")) return SupposedReport(flags, std::move(plan));
-  if (!flags.Has("hostfile")) {
-    TETHYS_ASSIGN_OR_RETURN(const std::string report, PlanReport(plan, ProcessesHere(plan), {}, CoresHere()));
-    TETHYS_ASSIGN_OR_RETURN(const std::string predicted, PredictionReport(flags, plan, MachinesHere(plan)));
-    return absl::StrCat(report, "\n", predicted, VariablesAtTheEnd(flags, plan));
+  return built.ok() ? std::move(built) : WithPlace(built.status(), file, set);
+}
+
+// A row of predictions for each number of --workers.
+absl::StatusOr<std::string> WorkersReport(const Flags& flags) {
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<int> numbers, ParseNumbers("--workers", flags.Get("workers")));
+  std::vector<WorkersPrediction> predictions;
+  std::string text, source;
+  for (const int workers : numbers) {
+    std::vector<std::string> set = flags.GetAll("set");
+    set.push_back(absl::StrCat("workers=", workers));
+    const std::string what = absl::StrCat("--workers: ", PluralText(workers, "worker"));
+    absl::StatusOr<proto::JobPlan> plan = LoadPlan(flags.arguments()[0], set);
+    if (!plan.ok()) return Annotate(plan.status(), what);
+    const absl::StatusOr<PlacedPlan> placed = PlacePlan(flags, *std::move(plan));
+    if (!placed.ok()) return Annotate(placed.status(), what);
+    absl::StatusOr<JobPrediction> found = PredictPlaced(flags, *placed);
+    if (absl::IsNotFound(found.status()) && !flags.Has("calibration")) {
+      return absl::FailedPreconditionError(absl::StrCat("--workers compares predictions: ", kNoCalibration));
+    }
+    if (!found.ok()) return Annotate(found.status(), what);
+    if (placed->supposed.has_value()) text = absl::StrCat("Supposed: ", placed->supposed->text, "\n\n");
+    source = found->source;
+    predictions.push_back({workers, std::move(found->prediction)});
   }
-  TETHYS_ASSIGN_OR_RETURN(const ClusterPlan cluster, PlanCluster(flags.Get("hostfile"), plan.job()));
-  plan.mutable_worker_device()->Add(cluster.worker_devices.begin(), cluster.worker_devices.end());
-  TETHYS_ASSIGN_OR_RETURN(
-      const std::string report,
-      PlanReport(plan, ClusterTable(cluster) + IdleHostsText(cluster), cluster.roles.workers));
-  TETHYS_ASSIGN_OR_RETURN(const std::string predicted, PredictionReport(flags, plan, MachinesOf(cluster)));
-  return absl::StrCat(report, "\n", predicted, VariablesAtTheEnd(flags, plan));
+  return absl::StrCat(text, PredictionTable(predictions, source));
+}
+
+absl::StatusOr<std::string> Report(const Flags& flags) {
+  // A wrong flag is an error even where no prediction needs it.
+  TETHYS_RETURN_IF_ERROR(WantsTls(flags).status());
+  if (flags.Has("workers")) return WorkersReport(flags);
+  TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, LoadPlan(flags.arguments()[0], flags.GetAll("set")));
+  if (flags.Has("layers")) return LayerList(plan);
+  TETHYS_ASSIGN_OR_RETURN(const PlacedPlan placed, PlacePlan(flags, std::move(plan)));
+  std::string report, predicted;
+  if (placed.cluster.has_value()) {
+    const ClusterPlan& cluster = *placed.cluster;
+    TETHYS_ASSIGN_OR_RETURN(report, PlanReport(placed.plan, ClusterTable(cluster) + IdleHostsText(cluster),
+                                               cluster.roles.workers));
+  } else {
+    const int cores = placed.supposed.has_value() ? 0 : CoresHere();
+    TETHYS_ASSIGN_OR_RETURN(report, PlanReport(placed.plan, ProcessesHere(placed.plan), {}, cores));
+  }
+  TETHYS_ASSIGN_OR_RETURN(predicted, PredictionReport(flags, placed));
+  const std::string supposed =
+      placed.supposed.has_value() ? absl::StrCat("Supposed: ", placed.supposed->text, "\n\n") : "";
+  return absl::StrCat(supposed, report, "\n", predicted, VariablesAtTheEnd(flags, placed.plan));
 }
 
 int Plan(const Flags& flags) {
@@ -132,6 +188,11 @@ Command PlanCommand() {
             {.name = "layers",
              .help = "Prints only the model, as text of a job file to copy: each layer with the shape of "
                      "its output, its parameters and its multiply-adds."},
+            {.name = "workers",
+             .value = "N,N,...",
+             .help =
+                 "Prints only a table of predictions, with a row for each of these numbers of workers, such "
+                 "as 1,2,4 or 1-8."},
             {.name = "brief", .help = "Leaves out the table of variables."},
             {.name = "hostfile",
              .value = "FILE",
@@ -148,7 +209,8 @@ Command PlanCommand() {
             TlsFlag(),
             SecretsFlag()},
        .examples = {"tethys plan examples/fashion_mnist_ps_sync.textproto "
-                    "--set=strategy.parameter_server.servers=3"}},
+                    "--set=strategy.parameter_server.servers=3",
+                    "tethys plan examples/fashion_mnist_mirrored.textproto --workers=1,2,4"}},
       Plan};
 }
 

@@ -1,5 +1,6 @@
 #include "deploy/describe/prediction_text.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <vector>
@@ -90,6 +91,28 @@ std::string PredictionText(const proto::Prediction& prediction, const proto::Job
   if (prediction.bound_size() > 0) add("bounded by", BoundsText(prediction));
   if (prediction.has_step()) add("validity", ValidityText(prediction));
   return text;
+}
+
+std::string PredictionTable(const std::vector<WorkersPrediction>& predictions, const std::string& source) {
+  const bool costs = std::any_of(predictions.begin(), predictions.end(),
+                                 [](const WorkersPrediction& one) { return one.prediction.has_cost(); });
+  std::vector<Column> columns = {{{"workers"}}, {{"step"}}, {{"samples/s"}}, {{"epoch"}}, {{"total"}}};
+  if (costs) columns.push_back({{"cost"}});
+  std::vector<std::vector<std::string>> rows;
+  std::string remarks;
+  for (const auto& [workers, prediction] : predictions) {
+    std::vector<std::string>& row = rows.emplace_back();
+    row = {absl::StrCat(workers), EstimateText(prediction.step(), TimeText),
+           EstimateText(prediction.samples_per_second(), NumberText),
+           EstimateText(prediction.epoch(), TimeText), EstimateText(prediction.total(), TimeText)};
+    if (costs) row.push_back(prediction.has_cost() ? EstimateText(prediction.cost(), NumberText) : "-");
+    if (prediction.remark().empty()) continue;
+    absl::StrAppend(
+        &remarks,
+        Wrap(absl::StrCat(PluralText(workers, "worker"), ": ", ValidityText(prediction)), "", kSummaryWidth));
+  }
+  return absl::StrCat(Wrap(absl::StrCat("Predictions (", source, ")"), "", kSummaryWidth),
+                      Table(columns, rows), costs ? absl::StrCat(kCostNote, "\n") : "", remarks);
 }
 
 }  // namespace tethys

@@ -3,6 +3,7 @@
 #define TETHYS_DEPLOY_DESCRIBE_PREDICTION_TEXT_H_
 
 #include <string>
+#include <vector>
 
 #include "proto/job.pb.h"
 #include "proto/prediction.pb.h"
@@ -14,6 +15,16 @@ namespace tethys {
 // prediction comes from. A prediction without a step has only the lines that follow from the plan.
 std::string PredictionText(const proto::Prediction& prediction, const proto::Job& job,
                            const std::string& source);
+
+// The prediction of a job with another number of workers.
+struct WorkersPrediction {
+  int workers = 0;
+  proto::Prediction prediction;
+};
+// A table with a row for each number of workers: step, samples a second, epoch, total and cost, with their
+// 90 % intervals; and a line for each prediction with a remark on how far to trust it. Each prediction must
+// have a step.
+std::string PredictionTable(const std::vector<WorkersPrediction>& predictions, const std::string& source);
 
 }  // namespace tethys
 

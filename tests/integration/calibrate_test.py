@@ -66,6 +66,16 @@ class CalibrateTest(FolderTest):
         self.assertNotIn("elements of the arena", self.tethys("plan", self.job, "--brief")[1])
         self.assertRegex(output, r"step +[\d.]+ .s \(")
 
+        status, output = self.tethys("plan", self.job, "--set=strategy=mirrored", "--workers=1-2,4", "--set=price_per_hour=2")
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, r"\nworkers +step +samples/s +epoch +total +cost\n +1 .*\n +2 .*\n +4 .*\nCosts are in the ")
+        status, output = self.tethys("plan", self.job, "--workers=1,two")
+        self.assertEqual(status, 2, output)
+        self.assertIn("--workers=1,two: 'two' is not a number from 1 to 4096", output)
+        status, output = self.tethys("plan", self.job, "--set=strategy=local", "--workers=1,3")
+        self.assertEqual(status, 2, output)
+        self.assertIn("--workers: 3 workers: ", output)
+
         study = self.write("study.textproto", f"""name: "s" job: "{self.job}" repeats: 3 factor {{ name: "strategy"
             level {{ label: "local" }} level {{ label: "mirrored" set: "strategy=mirrored" set: "workers=2" }} }}""")
         status, output = self.tethys("study", "plan", study)

@@ -275,5 +275,24 @@ TEST(PredictionTextTest, CostHasItsUnitAndThePrice) {
               HasSubstr("cost           0.25, in the currency of the price, 0.5 per hour\n"));
 }
 
+TEST(PredictionTextTest, TableHasARowForEachNumberOfWorkers) {
+  proto::Prediction prediction;
+  for (proto::Estimate* estimate :
+       {prediction.mutable_step(), prediction.mutable_samples_per_second(), prediction.mutable_epoch(),
+        prediction.mutable_total(), prediction.mutable_cost()}) {
+    estimate->set_value(2);
+    estimate->set_low(1);
+    estimate->set_high(4);
+  }
+  proto::Prediction remarked = prediction;
+  remarked.clear_cost();
+  remarked.set_remark("the batch is large");
+  const std::string text = PredictionTable({{1, prediction}, {4, remarked}}, "calibrated");
+  EXPECT_THAT(text, HasSubstr("\n      1  2 s (1 s to 4 s)  2 (1 to 4)  2 s (1 s to 4 s)  2 s (1 s to 4 s)  "
+                              "2 (1 to 4)\n      4  "));
+  EXPECT_THAT(text, HasSubstr("\nCosts are in the currency of the prices per hour.\n4 workers: beyond the "
+                              "calibrated ranges: the batch is large\n"));
+}
+
 }  // namespace
 }  // namespace tethys
