@@ -105,6 +105,24 @@ absl::StatusOr<std::vector<proto::Device::Kind>> ParseWorkerDevices(absl::string
       absl::StrCat("the list names ", devices.size(), " devices, but the job has ", workers, " workers"));
 }
 
+namespace {
+
+// A line on a host that runs nothing but the chief and costs its price, unless its line in the host file
+// names roles.
+std::string ChiefAloneText(const ClusterPlan& plan) {
+  const auto runs = [&plan](const std::vector<int>& hosts) {
+    return std::find(hosts.begin(), hosts.end(), plan.roles.chief) != hosts.end();
+  };
+  const HostEntry& host = plan.hosts[plan.roles.chief];
+  const bool alone = !runs(plan.roles.workers) && !runs(plan.roles.servers);
+  if (!alone || host.roles.any_named() || plan.PricePerHour() <= 0) return "";
+  return absl::StrCat("the price of ", host.host,
+                      " counts although it runs only the chief; role=chief,worker in "
+                      "its line of the host file lets the first worker run there, too\n");
+}
+
+}  // namespace
+
 std::string ClusterTable(const ClusterPlan& plan) {
   std::vector<Column> columns = {{{"host"}, true}, {{"address"}, true}, {{"slots"}}, {{"price per", "hour"}}};
   const bool with_devices = AnySaysItsDevice(plan.hosts);
@@ -127,7 +145,7 @@ std::string ClusterTable(const ClusterPlan& plan) {
   std::string text = Table(columns, rows);
   if (plan.PricePerHour() > 0)
     absl::StrAppendFormat(&text, "price per hour of the used hosts together: %.4g\n", plan.PricePerHour());
-  return text;
+  return absl::StrCat(text, ChiefAloneText(plan));
 }
 
 std::string IdleHostsText(const ClusterPlan& plan) {

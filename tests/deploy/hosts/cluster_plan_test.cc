@@ -33,7 +33,12 @@ TEST_F(ClusterPlanTest, TableListsEveryHostWithItsProcesses) {
   EXPECT_THAT(table, HasSubstr("chief\n"));
   EXPECT_THAT(table, HasSubstr("worker 0 1\n"));
   EXPECT_THAT(table, HasSubstr("nothing\n"));
-  EXPECT_THAT(table, HasSubstr("price per hour of the used hosts together: 1.5\n"));
+  EXPECT_THAT(table,
+              HasSubstr("price per hour of the used hosts together: 1.5\nthe price of m counts although "
+                        "it runs only the chief; role=chief,worker in its line "));
+  const auto beside = PlanOn("m price=1 role=chief,worker\na price=0.5", 1);
+  EXPECT_EQ(beside->PricePerHour(), 1) << "the remedy of this line";
+  EXPECT_THAT(ClusterTable(*beside), Not(HasSubstr("counts although")));
 }
 
 TEST_F(ClusterPlanTest, HostsThatRunNothingAreCounted) {
