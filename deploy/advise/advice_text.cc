@@ -249,6 +249,34 @@ std::string PlacesText(const std::vector<HostEntry>& hosts, const JobMachines& m
   return ClusterTable(plan);
 }
 
+std::string MachinesText(const std::vector<Candidate>& candidates) {
+  const Candidate *one = nullptr, *several = nullptr, *most = nullptr;
+  const auto keep_faster = [](const Candidate& candidate, const Candidate*& best) {
+    if (best == nullptr || candidate.total() < best->total()) best = &candidate;
+  };
+  for (const Candidate& candidate : candidates) {
+    if (!candidate.synchronous()) continue;
+    keep_faster(candidate, candidate.machines == 1 ? one : several);
+    if (most == nullptr || candidate.machines > most->machines) most = &candidate;
+    if (candidate.machines == most->machines) keep_faster(candidate, most);
+  }
+  if (one == nullptr || several == nullptr) return "";
+  for (const Candidate* more : {several, most}) {
+    const double ratio = more->total() / one->total(), least = LeastDifference(*one, *more);
+    if (ratio <= 1 - least) continue;
+    const bool slower = ratio >= 1 + least;
+    const bool measured = !one->measured.empty() && !more->measured.empty();
+    return absl::StrFormat(
+        "%d machines are %s than one machine for this job: %s would take %.2f times as long as %s on one "
+        "machine%s.",
+        more->machines, slower ? "slower" : "not shown to be faster", NameOf(*more), ratio, NameOf(*one),
+        slower     ? ""
+        : measured ? ", a difference that may be chance"
+                   : ", a difference within the error of the predictions");
+  }
+  return "";
+}
+
 std::string NoiseScaleText(const proto::RunSummary& run) {
   const auto& epochs = run.gradient_noise();
   const auto last = std::find_if(epochs.rbegin(), epochs.rend(),
@@ -275,7 +303,8 @@ std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& a
                                 "", kWidth));
   }
   absl::StrAppend(&text, Wrap(Sentence(candidates, advice, goal), "", kWidth));
-  std::vector<std::string> grounds = {SourceSentence(notes), ContradictionText(candidates)};
+  std::vector<std::string> grounds = {SourceSentence(notes), ContradictionText(candidates),
+                                      MachinesText(candidates)};
   const std::vector<std::string> remarks = RemarksOf(candidates, notes.supposed);
   grounds.insert(grounds.end(), remarks.begin(), remarks.end());
   if (!notes.normalisation.empty()) grounds.push_back(absl::StrCat("Note on ", notes.normalisation, "."));

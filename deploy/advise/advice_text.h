@@ -38,6 +38,11 @@ std::string PlacesText(const std::vector<HostEntry>& hosts, const JobMachines& m
 // (runtime/telemetry/gradient_noise.h).
 std::string NoiseScaleText(const proto::RunSummary& run);
 
+// A sentence on a larger number of machines that is slower than one machine, or not shown to be faster: the
+// best candidate on several machines or, if it is faster, the best candidate on the most machines. Empty if
+// both are faster, or if no synchronous candidates run on one machine and on several.
+std::string MachinesText(const std::vector<Candidate>& candidates);
+
 // The text contains, in this order: a sentence with the choice and its reason, the source of the predictions,
 // the processes of each host, what would change the choice, tables of the best candidates, the candidates
 // that no other candidate beats in both time and cost, and what was left out.

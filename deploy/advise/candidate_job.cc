@@ -63,6 +63,7 @@ std::vector<AnchorShape> AllShapes(int slots) {
 absl::StatusOr<Candidate> PredictCandidate(const ShapedJob& job, const proto::Calibration& calibration) {
   Candidate candidate{.shape = job.shape, .prediction = {}};
   TETHYS_ASSIGN_OR_RETURN(candidate.prediction, Predict(job.plan, job.machines, calibration));
+  candidate.machines = MachinesInUse(job.machines);
   candidate.step_seconds = UpdatesOfRun(job.plan) * candidate.prediction.step().value();
   TETHYS_RETURN_IF_ERROR(CheckMemory(job, candidate.prediction, calibration));
   return candidate;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
+#include "deploy/advise/advice_text.h"
 #include "deploy/command/verbs.h"
 #include "deploy/describe/job_description.h"
 #include "deploy/describe/layer_list.h"
@@ -19,6 +20,7 @@
 #include "deploy/run/job_prediction.h"
 #include "deploy/text.h"
 #include "runtime/job/job_file.h"
+#include "runtime/shape/job_shape.h"
 #include "workers/plan_job.h"
 
 namespace tethys {
@@ -115,6 +117,29 @@ absl::StatusOr<proto::JobPlan> LoadPlan(const std::string& file, const std::vect
   return built.ok() ? std::move(built) : WithPlace(built.status(), file, set);
 }
 
+// MachinesText for a plan on several machines, in comparison with the same job as one worker. Empty if either
+// job cannot be predicted.
+std::string MachinesRemark(const Flags& flags, const PlacedPlan& placed) {
+  std::vector<Candidate> candidates;
+  const auto add = [&](const PlacedPlan& one) {
+    absl::StatusOr<JobPrediction> found = PredictPlaced(flags, one);
+    if (!found.ok()) return;
+    candidates.push_back({.shape = ShapeOf(one.plan.job()), .prediction = std::move(found->prediction)});
+    candidates.back().machines = MachinesInUse(one.machines);
+  };
+  if (MachinesInUse(placed.machines) < 2) return "";
+  std::vector<std::string> set = flags.GetAll("set");
+  for (std::string& change : ShapeOverrides({StrategyFamily::kLocal, 1, 0})) set.push_back(std::move(change));
+  set.push_back(absl::StrCat("global_batch_size=", placed.plan.global_batch()));
+  absl::StatusOr<proto::JobPlan> alone = LoadPlan(flags.arguments()[0], set);
+  if (!alone.ok()) return "";
+  const absl::StatusOr<PlacedPlan> alone_placed = PlacePlan(flags, *std::move(alone));
+  if (!alone_placed.ok()) return "";
+  add(placed);
+  add(*alone_placed);
+  return Wrap(MachinesText(candidates), "", kSummaryWidth);
+}
+
 // A row of predictions for each number of --workers.
 absl::StatusOr<std::string> WorkersReport(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<int> numbers, ParseNumbers("--workers", flags.Get("workers")));
@@ -159,7 +184,8 @@ absl::StatusOr<std::string> Report(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(predicted, PredictionReport(flags, placed));
   const std::string supposed =
       placed.supposed.has_value() ? absl::StrCat("Supposed: ", placed.supposed->text, "\n\n") : "";
-  return absl::StrCat(supposed, report, "\n", predicted, VariablesAtTheEnd(flags, placed.plan));
+  return absl::StrCat(supposed, report, "\n", predicted, MachinesRemark(flags, placed),
+                      VariablesAtTheEnd(flags, placed.plan));
 }
 
 int Plan(const Flags& flags) {

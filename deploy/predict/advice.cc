@@ -66,15 +66,13 @@ double SpreadOf(const Candidate& candidate) {
   return (*most - *least) / (2 * Median(candidate.measured));
 }
 
-// The share by which the times of two candidates must differ at least to count as different. The errors of
-// two predictions are taken for independent, although both follow from one calibration.
+}  // namespace
+
 double LeastDifference(const Candidate& a, const Candidate& b) {
   const bool measured = !a.measured.empty() && !b.measured.empty();
   const double spread = measured ? std::max(SpreadOf(a), SpreadOf(b)) : std::hypot(SpreadOf(a), SpreadOf(b));
   return std::max(kSame, spread);
 }
-
-}  // namespace
 
 double Candidate::total() const {
   const double predicted = prediction.total().value();

@@ -24,6 +24,7 @@ struct Candidate {
   std::vector<double> measured = {};
   // How the candidate uses hosts that differ (HostUse in host_uses.h); empty: as the host file says.
   std::string use = {};
+  int machines = 1;  // The number of machines on which workers and servers run.
 
   // True if the updates of this candidate equal those of the local job, apart from rounding.
   bool synchronous() const { return TraitsOf(shape.strategy).lock_step; }
@@ -40,6 +41,11 @@ struct AdviceGoal {
   absl::optional<double> deadline;  // Seconds for the whole run.
   absl::optional<double> budget;    // The most that the whole run may cost, in the currency of the prices.
 };
+
+// The share by which the times of two candidates must differ at least to count as different: 3 %, or more if
+// runs of one candidate or, without runs, the errors of the two predictions, taken for independent although
+// both follow from one calibration, are larger.
+double LeastDifference(const Candidate& a, const Candidate& b);
 
 // The candidates to verify by brief runs, at most `most`. First come the predicted best of each synchronous
 // strategy. Half of the remaining number is for the best of each strategy in each use of the hosts. Then

@@ -1,9 +1,17 @@
 #include "deploy/predict/machines.h"
 
+#include <set>
+
 #include "runtime/job/job.h"
 #include "runtime/shape/job_shape.h"
 
 namespace tethys {
+
+int MachinesInUse(const JobMachines& machines) {
+  std::set<int> used(machines.workers.begin(), machines.workers.end());
+  used.insert(machines.servers.begin(), machines.servers.end());
+  return static_cast<int>(used.size());
+}
 
 JobMachines MachinesHere(const proto::JobPlan& plan) {
   JobMachines machines;

@@ -24,6 +24,9 @@ struct JobMachines {
   bool on_loopback = false;  // True if all processes run on this machine and listen on 127.0.0.1.
 };
 
+// The number of hosts on which workers and servers run.
+int MachinesInUse(const JobMachines& machines);
+
 // All processes on this machine, without a host file.
 JobMachines MachinesHere(const proto::JobPlan& plan);
 // The machines of `hosts`, without processes on them.

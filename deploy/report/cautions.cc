@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "deploy/report/comparison.h"
 #include "deploy/report/cpu_use.h"
+#include "deploy/report/report_value.h"
 #include "deploy/report/variant_name.h"
 
 namespace tethys {
@@ -73,17 +74,23 @@ std::string OneComputer(const proto::Report& report) {
                       ", so the results say nothing about training on several computers");
 }
 
+// The number of machines on which the workers of a variant ran; 0: not known.
+size_t WorkerMachines(const ReportVariant& variant) {
+  std::set<std::string> machines;
+  for (const proto::ResourceSummary& line : variant.summary().resources()) {
+    if (absl::StartsWith(line.process(), "worker ")) machines.insert(line.host());
+  }
+  return machines.size();
+}
+
 // Warns if the same number of workers ran on different numbers of machines: a host file with several slots
 // per machine fills one machine before the next, so the strategy is not all that differs.
 std::string Machines(const proto::Report& report) {
   // The name of the first variant, by the number of workers and the number of machines.
   std::map<int64_t, std::map<size_t, std::string>> variants;
   for (const ReportVariant& variant : report.variant()) {
-    std::set<std::string> machines;
-    for (const proto::ResourceSummary& line : variant.summary().resources()) {
-      if (absl::StartsWith(line.process(), "worker ")) machines.insert(line.host());
-    }
-    if (!machines.empty()) variants[variant.workers()].try_emplace(machines.size(), NameInText(variant));
+    const size_t machines = WorkerMachines(variant);
+    if (machines > 0) variants[variant.workers()].try_emplace(machines, NameInText(variant));
   }
   for (const auto& [workers, by_machines] : variants) {
     if (by_machines.size() < 2) continue;
@@ -94,6 +101,31 @@ std::string Machines(const proto::Report& report) {
                         " on ", most);
   }
   return "";
+}
+
+// Compares the fastest variant on one machine with the fastest variant on each larger number of machines, and
+// names the numbers that are slower, or not shown to be faster.
+std::string SlowerMachines(const proto::Report& report, const Findings& findings) {
+  std::map<size_t, const ReportVariant*> fastest;
+  for (const ReportVariant* variant : findings.repeated) {
+    if (RankedTime(report, *variant).count() < 2) continue;
+    const ReportVariant*& best = fastest[WorkerMachines(*variant)];
+    const bool faster =
+        best == nullptr || RankedTime(report, *variant).mean() < RankedTime(report, *best).mean();
+    if (faster) best = variant;
+  }
+  if (fastest.count(1) == 0) return "";
+  const ReportVariant& one = *fastest[1];
+  std::vector<std::string> parts;
+  for (const auto& [machines, variant] : fastest) {
+    const proto::ReportValue& time = RankedTime(report, *variant);
+    if (machines < 2 || IsShownLess(time, RankedTime(report, one))) continue;
+    const bool slower = IsShownLess(RankedTime(report, one), time);
+    parts.push_back(absl::StrCat(machines, " machines (", NameInText(*variant), ") are ",
+                                 slower ? "slower" : "not shown to be faster"));
+  }
+  if (parts.empty()) return "";
+  return absl::StrCat(Named(std::move(parts)), " than one machine (", NameInText(one), ")");
 }
 
 std::string HardlyLearned(const proto::Report& report, const Findings& findings) {
@@ -158,7 +190,7 @@ std::vector<std::string> Cautions(const proto::Report& report, const Findings& f
     cautions = {
         FailedRuns(report),          LeftOut(report),   HardlyLearned(report, findings), JobsDiffer(report),
         OthersCpu(report, findings), Batches(findings), Normalisation(report),           Exchanges(report),
-        OneComputer(report),         Machines(report)};
+        OneComputer(report),         Machines(report),  SlowerMachines(report, findings)};
   }
   cautions.erase(std::remove(cautions.begin(), cautions.end(), ""), cautions.end());
   return cautions;

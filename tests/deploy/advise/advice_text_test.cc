@@ -44,6 +44,26 @@ TEST(AdviceTextTest, ResourceThatMostLimitsTheExchangeIsNamed) {
   EXPECT_THAT(overhead, Not(HasSubstr("matters most")));
 }
 
+TEST(AdviceTextTest, MoreMachinesThatAreNotFasterAreNamed) {
+  const auto on = [](int machines, double seconds) {
+    Candidate candidate = Of(machines, seconds, 0);
+    candidate.machines = machines;
+    return candidate;
+  };
+  EXPECT_THAT(
+      TextOf({on(1, 10), on(4, 20), on(8, 30)}),
+      HasSubstr("4 machines are slower than one machine for this job: mirrored, 4 workers would take 2.00 "
+                "times as long as mirrored, 1 worker on one machine."));
+  EXPECT_THAT(MachinesText({on(1, 10), on(4, 5), on(8, 30)}), HasSubstr("8 machines are slower than one"));
+  EXPECT_THAT(
+      MachinesText({on(1, 10), on(4, 9.9)}),
+      HasSubstr("4 machines are not shown to be faster than one machine for this job: mirrored, 4 workers "
+                "would take 0.99 times as long as mirrored, 1 worker on one machine, a difference within "
+                "the error of the predictions."));
+  EXPECT_EQ(MachinesText({on(1, 10), on(4, 5), on(8, 4)}), "");
+  EXPECT_EQ(MachinesText({on(4, 5), on(8, 10)}), "") << "no candidate is on one machine";
+}
+
 TEST(AdviceTextTest, TableShowsTheChoiceEvenIfManyAreFaster) {
   std::vector<Candidate> candidates;
   for (int workers = 12; workers > 1; --workers) candidates.push_back(Of(workers, 100 - workers, workers));

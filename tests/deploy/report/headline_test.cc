@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "deploy/report/cautions.h"
 #include "deploy/report/findings.h"
 #include "deploy/report/variant_name.h"
@@ -406,6 +407,25 @@ TEST(VariantNameTest, LettersAndIndexAreInverse) {
   EXPECT_EQ(VariantLetters(26), "AA");
   for (const int index : {0, 25, 26, 701, 702, 5000}) EXPECT_EQ(VariantIndex(VariantLetters(index)), index);
   for (const char* text : {"", "a", "A1", "AAAA"}) EXPECT_FALSE(VariantIndex(text).has_value()) << text;
+}
+
+TEST_F(HeadlineTest, MoreMachinesThatAreNotFasterThanOneAreNamed) {
+  const auto on = [](proto::ReportVariant& variant, int machines) {
+    for (int i = 0; i < machines; ++i) {
+      proto::ResourceSummary& line = *variant.mutable_summary()->add_resources();
+      line.set_process(absl::StrCat("worker ", i));
+      line.set_host(absl::StrCat("node", i));
+    }
+  };
+  on(Add("local", 1, Value(3, 10, 0.1), Value(3, 0.87, 0.001)), 1);
+  on(Add("mirrored", 4, Value(3, 10.1, 1), Value(3, 0.87, 0.001)), 4);
+  on(Add("mirrored", 8, Value(3, 20, 0.1), Value(3, 0.87, 0.001)), 8);
+  EXPECT_THAT(CautionsText(),
+              ElementsAre("4 machines (B) are not shown to be faster, 8 machines (C) are slower "
+                          "than one machine (A)"));
+  *report_.mutable_variant(1)->mutable_seconds() = Value(3, 5, 0.1);
+  *report_.mutable_variant(2)->mutable_seconds() = Value(3, 4, 0.1);
+  EXPECT_THAT(CautionsText(), IsEmpty());
 }
 
 }  // namespace
