@@ -25,9 +25,9 @@ struct RunDetails {
   absl::optional<proto::Pulse> pulse = {};
   // The newest step in steps.csv, counted from 1, of an ended run in lock step; 0: not known.
   int64_t recorded = 0;
-  absl::optional<LauncherName> launcher = {};      // The launcher, while the run goes on.
-  absl::optional<int64_t> checkpoint = {};         // The step of the newest checkpoint.
-  RunEnding ending = {};                           // Empty unless the run ended without success.
+  absl::optional<LauncherName> launcher = {};  // The launcher, while the run goes on.
+  absl::optional<int64_t> checkpoint = {};     // The step of the newest checkpoint.
+  RunEnding ending = {};                       // Empty unless the run ended without success.
   // How each attempt before the last one ended, in order of time, as far as the run's events say.
   std::vector<std::string> earlier = {};
 };
