@@ -15,6 +15,7 @@
 #include "deploy/describe/quality_text.h"
 #include "deploy/launcher/run_directory.h"
 #include "deploy/live/progress_file.h"
+#include "deploy/report/loss_text.h"
 #include "deploy/shape_words.h"
 #include "deploy/text.h"
 #include "runtime/base/file.h"
@@ -30,6 +31,7 @@ namespace {
 
 constexpr size_t kMostHosts = 8;     // The most hosts listed by name; further hosts are counted.
 constexpr size_t kMostAttempts = 8;  // The most earlier attempts that have lines of their own.
+constexpr size_t kMostLosses = 8;    // The most losses and new groups that have lines of their own.
 constexpr int kWidth = 110;
 constexpr int64_t kRecordBytes = 1 << 18;  // The bytes read at the end of steps.csv.
 
@@ -173,6 +175,15 @@ void AddEarlier(const RunDetails& run, Lines& lines) {
   if (left_out > 0)
     lines.Add("earlier", absl::StrCat(PluralText(left_out, "attempt"), " before the attempts below"));
   for (size_t i = left_out; i < run.earlier.size(); ++i) lines.Add("earlier", run.earlier[i]);
+}
+
+// What the last attempt lost and outlived.
+void AddLosses(const proto::RunSummary& summary, Lines& lines) {
+  lines.Add("losses", LossText(summary));
+  const std::vector<std::string> all = LossLines(summary);
+  for (size_t i = 0; i < std::min(all.size(), kMostLosses); ++i) lines.Add("", all[i]);
+  if (all.size() > kMostLosses)
+    lines.Add("", absl::StrCat(all.size() - kMostLosses, " more in summary.json"));
 }
 
 std::string ShapeText(const proto::Job& job) {
@@ -324,6 +335,7 @@ std::string RunDetailsText(const RunDetails& run) {
   lines.Add("started", TimeOfDayText(run.listed.started));
   if (run.summary.has_value()) lines.Add("time", TimeLine(*run.summary));
   lines.Add("progress", ProgressText(run));
+  if (run.summary.has_value()) AddLosses(*run.summary, lines);
   lines.Add("throughput", RateText(run));
   lines.Add("quality", QualityLine(run));
   if (run.summary.has_value() && run.summary->has_cost()) lines.Add("cost", CostText(run.summary->cost()));

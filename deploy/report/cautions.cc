@@ -168,6 +168,19 @@ std::string Exchanges(const proto::Report& report) {
                                       " exchanged gradients in the same way");
 }
 
+bool LostWorkers(const proto::RunPoint& run) { return !run.losses().empty(); }
+
+std::string Losses(const proto::Report& report) {
+  std::vector<std::string> names;
+  for (const ReportVariant& variant : report.variant()) {
+    if (std::any_of(variant.run().begin(), variant.run().end(), LostWorkers))
+      names.push_back(NameInText(variant));
+  }
+  return names.empty() ? ""
+                       : absl::StrCat("workers were lost while ", Named(std::move(names)),
+                                      " trained, and the times contain the losses");
+}
+
 std::string JobsDiffer(const proto::Report& report) {
   std::vector<std::string> fields;
   for (const proto::JobDifference& difference : report.difference()) {
@@ -185,12 +198,21 @@ std::string Batches(const Findings& findings) {
 }  // namespace
 
 std::vector<std::string> Cautions(const proto::Report& report, const Findings& findings) {
-  std::vector<std::string> cautions = {HardlyLearned(report, findings), OthersCpu(report, findings)};
+  std::vector<std::string> cautions = {HardlyLearned(report, findings), OthersCpu(report, findings),
+                                       Losses(report)};
   if (report.variant_size() > 1) {
-    cautions = {
-        FailedRuns(report),          LeftOut(report),   HardlyLearned(report, findings), JobsDiffer(report),
-        OthersCpu(report, findings), Batches(findings), Normalisation(report),           Exchanges(report),
-        OneComputer(report),         Machines(report),  SlowerMachines(report, findings)};
+    cautions = {FailedRuns(report),
+                LeftOut(report),
+                HardlyLearned(report, findings),
+                JobsDiffer(report),
+                OthersCpu(report, findings),
+                Batches(findings),
+                Normalisation(report),
+                Exchanges(report),
+                OneComputer(report),
+                Machines(report),
+                SlowerMachines(report, findings),
+                Losses(report)};
   }
   cautions.erase(std::remove(cautions.begin(), cautions.end(), ""), cautions.end());
   return cautions;

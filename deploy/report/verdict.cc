@@ -243,6 +243,19 @@ std::string ExchangeSentence(const Ranking& variants) {
   return text.empty() ? "" : text + ".";
 }
 
+// Lists runs that lost workers and outlived the losses, because their times contain what the losses cost.
+std::string LossSentence(const Ranking& variants) {
+  std::string text;
+  for (const ReportVariant* variant : variants) {
+    for (const proto::RunPoint& run : variant->run()) {
+      if (run.status() != "succeeded" || run.losses().empty()) continue;
+      absl::StrAppend(&text, text.empty() ? "The times contain losses of workers: " : "; ",
+                      NameInText(*variant), ", run ", run.name(), " (", run.losses(), ")");
+    }
+  }
+  return text.empty() ? "" : text + ".";
+}
+
 // Lists differences between jobs that the variants' names do not show but that may explain results.
 std::string DifferencesSentence(const proto::Report& report) {
   std::vector<std::string> names;
@@ -363,6 +376,7 @@ std::vector<std::string> Verdict(const proto::Report& report, const Findings& fi
   add(FailureSentence(report, /*interrupted=*/false));
   add(FailureSentence(report, /*interrupted=*/true));
   add(ExchangeSentence(variants));
+  add(LossSentence(variants));
   if (rival == nullptr) return sentences;
   add(MostAccurateSentence(findings));
   add(CostSentence(findings));

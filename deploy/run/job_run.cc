@@ -27,6 +27,7 @@
 #include "deploy/predict/job_forecast.h"
 #include "deploy/process/own_program.h"
 #include "deploy/process/signal_source.h"
+#include "deploy/report/loss_text.h"
 #include "deploy/report/others_cpu.h"
 #include "deploy/run/dashboard.h"
 #include "deploy/run/initial_values.h"
@@ -374,6 +375,7 @@ std::string OutcomeText(const proto::Job& job, const std::string& run_dir) {
   absl::StrAppendFormat(&text, "; %.1f s of training, %.1f s in all", summary->timing().training_seconds(),
                         summary->timing().total_seconds());
   if (summary->attempt_size() > 1) absl::StrAppend(&text, " over ", summary->attempt_size(), " attempts");
+  if (const std::string losses = LossText(*summary); !losses.empty()) absl::StrAppend(&text, "; ", losses);
   if (summary->has_best()) {
     const std::string accuracy =
         summary->validation().has_accuracy()

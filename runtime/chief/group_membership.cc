@@ -18,7 +18,10 @@
 namespace tethys {
 
 GroupMembership::GroupMembership(const proto::JobPlan& plan, Roster& roster)
-    : rules_(GroupRulesOf(plan.job())), active_(FormsNewGroups(plan.job())), roster_(roster) {
+    : rules_(GroupRulesOf(plan.job())),
+      max_restarts_(plan.job().max_restarts()),
+      active_(FormsNewGroups(plan.job())),
+      roster_(roster) {
   for (int i = 0; i < plan.job().workers(); ++i) parts_[{proto::WORKER, i}];
 }
 
@@ -173,10 +176,11 @@ absl::Status GroupMembership::Proceed(int64_t counted, bool replaced, Nanosecond
 }
 
 absl::Status GroupMembership::Wait(int workers, bool replaced, Nanoseconds now, Actions& actions) {
-  const std::string left =
-      absl::StrCat(workers, workers == 1 ? " worker is left of " : " workers are left of ",
-                   rules_.least_workers, " that the job needs");
-  if (!replaced) return CannotForm(absl::StrCat(left, ", and max_restarts is used up"));
+  const std::string left = absl::StrCat(workers, workers == 1 ? " worker is left" : " workers are left",
+                                        ", and the job needs ", rules_.least_workers, " (elastic)");
+  if (!replaced) {
+    return CannotForm(absl::StrCat(left, "; max_restarts (", max_restarts_, ") allows no replacement"));
+  }
   if (stage_ != Stage::kWaiting) {
     stage_ = Stage::kWaiting;
     waiting_since_ = now;
@@ -185,7 +189,7 @@ absl::Status GroupMembership::Wait(int workers, bool replaced, Nanoseconds now, 
     actions.push_back(Report{std::move(event)});
   }
   if (now - waiting_since_ <= FromSeconds(rules_.wait_seconds)) return absl::OkStatus();
-  return CannotForm(absl::StrCat(left, ", and none was replaced within ", rules_.wait_seconds,
+  return CannotForm(absl::StrCat(left, "; no replacement was ready within ", rules_.wait_seconds,
                                  " s (elastic.wait_seconds)"));
 }
 

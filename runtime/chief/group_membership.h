@@ -128,6 +128,7 @@ class GroupMembership {
   void NoteFailure(int64_t counted);
 
   const GroupRules rules_;
+  const int max_restarts_;
   const bool active_;
   Roster& roster_;
 

@@ -71,7 +71,9 @@ void JobController::ReportEpoch(Actions& actions) {
   result.set_train_seconds(state_.epoch_seconds());
   result.set_barrier_seconds(own_.epoch_barrier_seconds());
   if (state_.epoch_seconds() > 0) {
-    result.set_samples_per_second(static_cast<double>(epoch_sums_.samples) / state_.epoch_seconds());
+    // Samples whose records were lost count as well, so the sums of the records are not used.
+    const int64_t used = state_.position() > 0 ? state_.position() : planner_.epoch_positions();
+    result.set_samples_per_second(static_cast<double>(used) / state_.epoch_seconds());
   }
   *own_.mutable_train() = quality;
   proto::ProgressEvent event;

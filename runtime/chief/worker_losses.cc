@@ -8,6 +8,7 @@
 #include "runtime/chief/journal.h"
 #include "runtime/chief/saved_values.h"
 #include "runtime/cluster/job_plan.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 
@@ -26,11 +27,15 @@ void WorkerLosses::Lose(TaskId id, const std::string& reason, const std::string&
   loss.set_seconds(ToSeconds(now - started_));
 
   const bool replaced = losses_.size() <= plan_.job().max_restarts();
+  const bool enough =
+      !FormsNewGroups(plan_.job()) || roster_.workers_left() >= GroupRulesOf(plan_.job()).least_workers;
   proto::ProgressEvent event;
   event.mutable_worker_lost()->set_index(id.index);
   event.mutable_worker_lost()->set_incarnation(task.member.incarnation());
-  event.mutable_worker_lost()->set_reason(absl::StrCat(
-      text, replaced ? "; the worker is to be replaced" : "; the job goes on without this worker"));
+  event.mutable_worker_lost()->set_reason(absl::StrCat(text, replaced ? "; the worker is to be replaced"
+                                                             : enough
+                                                                 ? "; the job goes on without this worker"
+                                                                 : "; too few workers are left"));
   actions.push_back(Report{std::move(event)});
 }
 
@@ -73,6 +78,7 @@ void WorkerLosses::Settle(TaskId id, Actions& actions) {
   const auto use = [&](Slice positions) {
     // Use cannot fail: the lease book holds each batch at most once.
     TETHYS_CHECK(segment_.ledger().Use(id.index, positions).ok());
+    loss.set_unrecorded_samples(loss.unrecorded_samples() + positions.count());
     actions.push_back(WriteJournal{
         journal::Used(id.index, roster_.at(id).step, segment_.SampleBegin(positions), positions.count())});
   };

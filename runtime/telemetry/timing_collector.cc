@@ -87,7 +87,10 @@ TimingAnalysis TimingCollector::AnalyseAll() const {
 void TimingCollector::FillSummary(double training_seconds, proto::RunSummary& summary) const {
   summary.set_steps_recorded(records_);
   summary.set_samples_recorded(sums_.samples);
-  FillTiming(training_seconds, *summary.mutable_timing());
+  int64_t unrecorded = 0;
+  for (const proto::WorkerLoss& loss : summary.worker_loss()) unrecorded += loss.unrecorded_samples();
+  for (const proto::GroupChange& change : summary.group_change()) unrecorded += change.unrecorded_samples();
+  FillTiming(training_seconds, unrecorded, *summary.mutable_timing());
   noise_.FillSummary(summary);
   if (records_ == 0) return;
 
@@ -114,7 +117,7 @@ void TimingCollector::FillSummary(double training_seconds, proto::RunSummary& su
   }
 }
 
-void TimingCollector::FillTiming(double training_seconds, proto::Timing& timing) const {
+void TimingCollector::FillTiming(double training_seconds, int64_t unrecorded, proto::Timing& timing) const {
   static constexpr const char* kIterations[] = {"2", "2-6", "2-11"};
   const TimingAnalysis analysis = AnalyseAll();
   timing.set_barrier_seconds(barrier_seconds_);
@@ -130,7 +133,7 @@ void TimingCollector::FillTiming(double training_seconds, proto::Timing& timing)
     estimate.set_error(analysis.estimates[i]->error);
   }
   if (training_seconds > 0) {
-    timing.set_samples_per_second(static_cast<double>(sums_.samples) / training_seconds);
+    timing.set_samples_per_second(static_cast<double>(sums_.samples + unrecorded) / training_seconds);
   }
 }
 

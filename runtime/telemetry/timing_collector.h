@@ -51,9 +51,10 @@ class TimingCollector {
   // Blocks until all lines added so far are in the files.
   absl::Status Flush();
 
-  // Fills in steps_recorded, samples_recorded, phases, communication, gradient_noise and, in timing,
-  // barrier_seconds and the fields that come from step records (proto/summary.proto). `training_seconds` is
-  // the time spent training in this attempt, for samples per second.
+  // Requires that worker_loss and group_change are filled in. Fills in steps_recorded, samples_recorded,
+  // phases, communication, gradient_noise and, in timing, barrier_seconds and the fields that come from step
+  // records (proto/summary.proto). `training_seconds` is the time spent training in this attempt, for samples
+  // per second.
   void FillSummary(double training_seconds, proto::RunSummary& summary) const;
 
  private:
@@ -77,7 +78,8 @@ class TimingCollector {
                   std::unique_ptr<CsvFile> epochs);
   void Count(const proto::StepRecord& record, int workers);
   TimingAnalysis AnalyseAll() const;
-  void FillTiming(double training_seconds, proto::Timing& timing) const;
+  // `unrecorded`: samples that were used and have no record.
+  void FillTiming(double training_seconds, int64_t unrecorded, proto::Timing& timing) const;
 
   const bool lock_step_;
   const std::unique_ptr<CsvFile> steps_csv_;

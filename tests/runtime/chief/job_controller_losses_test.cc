@@ -53,9 +53,14 @@ TEST_F(LossesTest, BatchAppliedForALostWorkerIsUsedWithoutItsRecord) {
   Vanish(Worker(1));
   Fenced();
   EXPECT_THAT(journal_, HasSubstr("used 1 0 5 5\n"));
+  now_ += 2 * kSecond;
   UseAll(0);
   EXPECT_THAT(Log(), Contains("w0 evaluate"));
   EXPECT_EQ(Summary().worker_loss(0).batches_returned(), 0);
+  EXPECT_EQ(Summary().worker_loss(0).unrecorded_samples(), 5);
+  Say(Worker(0), "evaluation_done { id: 1 samples: 2 labels: 2 }");
+  ASSERT_FALSE(epochs_.empty());
+  EXPECT_EQ(epochs_[0].samples_per_second() * epochs_[0].train_seconds(), 20);
 }
 
 TEST_F(LossesTest, BatchAppliedByOneOfTwoServersIsTorn) {

@@ -103,6 +103,17 @@ class TimingCollectorTest : public testing::Test {
   bool finished_ = false;       // The job has nothing left to train.
 };
 
+TEST_F(TimingCollectorTest, ThroughputCountsSamplesWhoseRecordsWereLost) {
+  const auto collector = Open(2);
+  Add(*collector, {Record(0, 0, 100'000)});
+  proto::RunSummary summary;
+  summary.add_worker_loss()->set_unrecorded_samples(100);
+  summary.add_group_change()->set_unrecorded_samples(28);
+  collector->FillSummary(/*training_seconds=*/2, summary);
+  EXPECT_EQ(summary.samples_recorded(), 128);
+  EXPECT_DOUBLE_EQ(summary.timing().samples_per_second(), 128);
+}
+
 TEST_F(TimingCollectorTest, SummaryHoldsMeansPerStep) {
   const auto collector = Open(2);
   Add(*collector, {Record(0, 0, 100'000), Record(0, 1, 200'000)});

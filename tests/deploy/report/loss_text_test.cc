@@ -1,0 +1,54 @@
+#include "deploy/report/loss_text.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+namespace tethys {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+proto::RunSummary Summary(const std::string& text) {
+  proto::RunSummary summary;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &summary));
+  return summary;
+}
+
+TEST(LossText, RunWithoutLossesHasNoText) {
+  EXPECT_EQ(LossText({}), "");
+  EXPECT_THAT(LossLines({}), IsEmpty());
+}
+
+TEST(LossText, LossesAndNewGroupsOfAMirroredRun_AreToldInOrderOfTime) {
+  const proto::RunSummary summary = Summary(R"(
+    worker_loss { worker: 1 host: "slave2" reason: "its session ended" seconds: 2 replaced_seconds: 1.5 }
+    worker_loss { worker: 0 reason: "it was silent for 10 s" seconds: 20 }
+    group_change { seconds: 2.5 step: 120 worker: [ 0, 2 ] stall_seconds: 0.25 steps_again: 1 unrecorded_samples: 32 }
+    group_change { seconds: 3.5 step: 150 worker: [ 0, 1, 2 ] stall_seconds: 0.25 }
+    group_change { seconds: 21 step: 400 worker: 2 stall_seconds: 0.5 steps_again: 2 }
+  )");
+  EXPECT_EQ(LossText(summary),
+            "2 workers were lost; training stood still for 1 s in all, and 3 steps were made again");
+  EXPECT_THAT(
+      LossLines(summary),
+      ElementsAre("after 2 s worker 1 on slave2 was lost: its session ended; a replacement took part "
+                  "1.5 s later",
+                  "after 2.5 s 2 workers went on from step 120, after training had stood still for "
+                  "250 ms; 1 step was made again; losses and accuracies omit 32 samples, whose records "
+                  "were lost with a worker",
+                  "after 3.5 s 3 workers went on from step 150, after training had stood still for "
+                  "250 ms",
+                  "after 20 s worker 0 was lost: it was silent for 10 s",
+                  "after 21 s 1 worker went on from step 400, after training had stood still for "
+                  "500 ms; 2 steps were made again"));
+}
+
+TEST(LossText, LossOfAnAsynchronousRun_HasNoStand) {
+  EXPECT_EQ(LossText(Summary(R"(worker_loss { worker: 1 reason: "it broke" seconds: 2 })")),
+            "1 worker was lost");
+}
+
+}  // namespace
+}  // namespace tethys
