@@ -6,6 +6,7 @@
 #include <cudnn.h>
 
 #include <cstring>
+#include <vector>
 
 #include "runtime/device/cuda/cudnn_graph.h"
 #include "runtime/device/cuda/graph.h"
@@ -48,6 +49,11 @@ class Elements {
     return bfloat16_ ? __bfloat162float(static_cast<__nv_bfloat16*>(data_)[i])
                      : static_cast<float*>(data_)[i];
   }
+  std::vector<double> Decoded(int64_t count) const {
+    std::vector<double> values(count);
+    for (int64_t i = 0; i < count; ++i) values[i] = (*this)[i];
+    return values;
+  }
   void Set(int64_t i, double value) const {
     if (bfloat16_) {
       static_cast<__nv_bfloat16*>(data_)[i] = __float2bfloat16_rn(static_cast<float>(value));
@@ -77,7 +83,9 @@ class HostMatmul final : public Matmul {
     }
     std::memset(workspace, 0xff, kWorkspaceBytes);
     const auto [m, n, k, transpose_a, transpose_b, has_bias, result, accumulate] = shape_;
-    const Elements a(type_, a_data), b(type_, b_data), c(result, c_data);
+    const std::vector<double> a = Elements(type_, a_data).Decoded(m * k),
+                              b = Elements(type_, b_data).Decoded(k * n);
+    const Elements c(result, c_data);
     for (int64_t i = 0; i < m; ++i) {
       for (int64_t j = 0; j < n; ++j) {
         double sum = (has_bias ? bias[j] : 0) + (accumulate ? c[i * n + j] : 0);
@@ -105,19 +113,20 @@ class HostConvolution final : public ConvolutionPlan {
   absl::Status Run(Stream&, const void* images, const void* filters, const void* outputs,
                    void* workspace) override {
     std::memset(workspace, 0xff, kWorkspaceBytes);
-    const Elements x(type_, images), f(type_, filters), y(type_, outputs);
+    const Elements x_array(type_, images), f_array(type_, filters), y_array(type_, outputs);
+    const std::vector<double> x = x_array.Decoded(shape_.rows * shape_.in.elements()),
+                              f = f_array.Decoded(shape_.filters()),
+                              y = y_array.Decoded(shape_.rows * shape_.output().elements());
     if (pass_ == ConvolutionPass::kForward) {
-      Write(y, shape_.rows * shape_.output().elements(),
-            [&](int64_t from, int64_t filter, int64_t to, std::vector<double>& sums) {
-              sums[to] += x[from] * f[filter];
-            });
+      Write(y_array, y.size(), [&](int64_t from, int64_t filter, int64_t to, std::vector<double>& sums) {
+        sums[to] += x[from] * f[filter];
+      });
     } else if (pass_ == ConvolutionPass::kData) {
-      Write(x, shape_.rows * shape_.in.elements(),
-            [&](int64_t from, int64_t filter, int64_t to, std::vector<double>& sums) {
-              sums[from] += f[filter] * y[to];
-            });
+      Write(x_array, x.size(), [&](int64_t from, int64_t filter, int64_t to, std::vector<double>& sums) {
+        sums[from] += f[filter] * y[to];
+      });
     } else {
-      Write(f, shape_.filters(), [&](int64_t from, int64_t filter, int64_t to, std::vector<double>& sums) {
+      Write(f_array, f.size(), [&](int64_t from, int64_t filter, int64_t to, std::vector<double>& sums) {
         sums[filter] += x[from] * y[to];
       });
     }
