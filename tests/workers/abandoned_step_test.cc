@@ -27,7 +27,7 @@ std::vector<int64_t> DrainSteps(TestReplica& replica) {
   return steps;
 }
 
-TEST(AbandonedStep, IsMadeAnewUnderTheNextStrategy) {
+TEST(AbandonedStep, AbandonedStepIsRepeatedUnderTheNextStrategy) {
   TestRing ring(1);
   for (const At at : {At::kBeginStep, At::kGradientReady, At::kEnqueueEnd}) {
     for (std::unique_ptr<Device>& device : BothDevices()) {
@@ -56,7 +56,7 @@ TEST(AbandonedStep, IsMadeAnewUnderTheNextStrategy) {
   }
 }
 
-TEST(AbandonedStep, StatisticsOfAComputedStepAreThoseAfterIt) {
+TEST(AbandonedStep, StatisticsOfAComputedButAbandonedStepIncludeItsBatch) {
   TestRing ring(1);
   for (std::unique_ptr<Device>& device : BothDevices()) {
     SCOPED_TRACE(device->Describe());
@@ -91,7 +91,7 @@ proto::EvaluationDone Evaluated(TestReplica& replica) {
   return replica.replica().Evaluate(RandomSamples(kSamples, 0), {0, kSamples}).value();
 }
 
-TEST(EndedEvaluation, LeavesNothingToTheNextOne) {
+TEST(EndedEvaluation, SumsOfAnAbortedEvaluationDoNotEnterTheNextEvaluation) {
   TestReplica whole(CreateCpuDevice(1).value(), 0, 1);
   int batches = 0;
   Replica::Options options;
@@ -104,7 +104,7 @@ TEST(EndedEvaluation, LeavesNothingToTheNextOne) {
   EXPECT_EQ(Evaluated(ended).SerializeAsString(), Evaluated(whole).SerializeAsString());
 }
 
-TEST(FitRows, ReplicaTrainsLikeOneThatWasMadeForTheRows) {
+TEST(FitRows, ReplicaRefittedToOtherRowsTrainsLikeOneCreatedForThem) {
   std::vector<std::vector<float>> results;
   for (const int64_t rows : {kRows, kRows / 2}) {
     TestReplica test(CreateCpuDevice(1).value(), 0, 1, {}, NormalisedModel(), /*has_data=*/true, rows);

@@ -96,7 +96,7 @@ std::vector<double> LossesOf(bool waits) {
 
 TEST(BatchFeed, BatchIsNotOverwrittenBeforeItWasRead) { EXPECT_EQ(LossesOf(false), LossesOf(true)); }
 
-TEST(BatchFeed, FeedAheadTakesOneAnnouncedBatchAtMost) {
+TEST(BatchFeed, FeedAheadTakesAtMostOneAnnouncedBatchFromTheLoader) {
   TestReplica replica(testing::CreateLateDevice(), 0, 1);
   ASSERT_TRUE(replica.replica().Attach(replica.MakeLocal()).ok());
   const auto feed =

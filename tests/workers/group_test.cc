@@ -86,7 +86,7 @@ class GroupTest : public ::testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Transports, GroupTest, ::testing::Values("TCP", "SHARED_MEMORY"),
                          [](const auto& transport) { return transport.param; });
 
-TEST_P(GroupTest, NextGroupGoesOnWithParametersAndSlots) {
+TEST_P(GroupTest, NextGroupContinuesWithParametersAndSlotsOfTheFormerGroup) {
   const proto::JobPlan plan = PlanOf(3);
   FakeChief changing(plan), steady(plan);
   for (FakeChief* chief : {&changing, &steady}) {
@@ -109,7 +109,7 @@ TEST_P(GroupTest, SmallerGroupTrainsLikeAJobOfItsSize) {
   EXPECT_EQ(three.StateOf(2), two.StateOf(1));
 }
 
-TEST_P(GroupTest, NewcomerGetsTheStateAndTheMeanStatistics) {
+TEST_P(GroupTest, WorkerThatJoinsTheGroupGetsTheStateAndTheMeanStatistics) {
   const proto::JobPlan plan = PlanOf(3);
   FakeChief chief(plan);
   for (const int index : {0, 1}) chief.Start(index);
@@ -148,7 +148,7 @@ void EndWithin(Nanoseconds most, bool killed, testing::QueueSession& session, st
   killer.join();
 }
 
-TEST_P(GroupTest, SurvivorsOfALossAtAnyInstantGoOn) {
+TEST_P(GroupTest, SurvivingWorkersContinueAfterALossAtAnyInstant) {
   const proto::JobPlan plan = PlanOf(3);
   const MonotonicClock clock;
   std::mt19937 random(1);
@@ -177,7 +177,7 @@ TEST_P(GroupTest, SurvivorsOfALossAtAnyInstantGoOn) {
   RecordProperty("copies", copies);
 }
 
-TEST_P(GroupTest, ReplacementJoinsAndASecondLossAtAnyInstantIsSurvived) {
+TEST_P(GroupTest, AfterAReplacementHasJoinedASecondLossAtAnyInstantIsSurvived) {
   const proto::JobPlan plan = PlanOf(3);
   const MonotonicClock clock;
   std::mt19937 random(2);
@@ -205,7 +205,7 @@ TEST_P(GroupTest, ReplacementJoinsAndASecondLossAtAnyInstantIsSurvived) {
   }
 }
 
-TEST_P(GroupTest, ReplacementBeforeTheNextStepGivesTheUndisturbedBits) {
+TEST_P(GroupTest, WorkerReplacedBeforeTheNextStepChangesNoBitOfTheResult) {
   const proto::JobPlan plan = PlanOf(3);
   FakeChief disturbed(plan), steady(plan);
   for (FakeChief* chief : {&disturbed, &steady}) {
@@ -223,7 +223,7 @@ TEST_P(GroupTest, ReplacementBeforeTheNextStepGivesTheUndisturbedBits) {
   }
 }
 
-TEST_P(GroupTest, WorkerWhoseSetUpFails_SaysWhy) {
+TEST_P(GroupTest, WorkerWhoseSetUpFails_ReportsTheReasonToTheChief) {
   proto::JobPlan plan = PlanOf(2);
   plan.mutable_job()->mutable_data()->mutable_idx()->set_train_images("/nowhere/images");
   testing::Inbox inbox;

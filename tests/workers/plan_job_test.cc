@@ -87,7 +87,7 @@ class ShardingPlanTest : public ::testing::Test {
   const testing::TempDirectory directory_;
 };
 
-TEST_F(ShardingPlanTest, FilePlanHasTheTrainingSamplesOfEachFile) {
+TEST_F(ShardingPlanTest, PlanForShardingByFileListsTheTrainingSamplesOfEachFile) {
   const proto::JobPlan plan = PlanOf("FILE", 2).value();
   EXPECT_THAT(plan.file_samples(), ElementsAre(3, 4, 0)) << "in the order of their names";
   EXPECT_EQ(plan.train_samples(), 7);
@@ -104,7 +104,7 @@ TEST_F(ShardingPlanTest, FewerFilesThanWorkersAreRefusedWithRemedy) {
   EXPECT_THAT(ErrorOf("FILE", 3), HasSubstr("write sharding: DATA"));
 }
 
-TEST_F(ShardingPlanTest, HostWithOtherFilesThanThePlanIsRefused) {
+TEST_F(ShardingPlanTest, HostWhoseFilesDifferFromThePlanIsRefused) {
   const proto::JobPlan plan = PlanOf("FILE", 2).value();
   EXPECT_TRUE(CheckFileSamples(plan, {3, 4, 0}).ok());
   const absl::Status other = CheckFileSamples(plan, {4, 3, 0});
@@ -165,7 +165,7 @@ TEST_F(PlanJobTest, SynchronisedNormalisationCountsTheSamplesOfAllWorkers) {
                 "mirrored { synchronised_batch_normalisation: true } }");
 }
 
-TEST_F(PlanJobTest, RestOfAnEpochThatEndsWithOneSampleIsRefused) {
+TEST_F(PlanJobTest, ResumeInAnEpochThatEndsWithABatchOfOneSampleIsRefused) {
   const proto::JobPlan plan = PlanOf(kDense, "global_batch_size: 4").value();
   EXPECT_TRUE(CheckRestOfEpoch(plan, 0).ok());
   EXPECT_TRUE(CheckRestOfEpoch(plan, 12).ok());

@@ -50,7 +50,7 @@ TEST(Replica, TwoSuccessiveStrategiesTrainBitForBitLikeOne) {
   EXPECT_EQ(TrainedUnderTwoStrategies(testing::CreateLateDevice()), expected);
 }
 
-TEST(Replica, StepRecordsContinueUnderTheNextStrategy) {
+TEST(Replica, StepRecordsOfTwoSuccessiveStrategiesAreAllKept) {
   TestReplica test(CreateCpuDevice(1).value(), 0, 1);
   for (const int64_t begin : {0, 3}) {
     ASSERT_TRUE(test.replica().Attach(test.MakeLocal()).ok());
@@ -77,7 +77,7 @@ TEST(Replica, SeveralReplicasInOneProcessTrainIndependently) {
   EXPECT_EQ(second.Parameters(), expected);
 }
 
-TEST(Replica, ReplicaWithoutStrategyEvaluatesItsParameters) {
+TEST(Replica, ReplicaCanEvaluateWithoutAStrategy) {
   TestReplica test(CreateCpuDevice(1).value(), 0, 1);
   const proto::EvaluationDone sums =
       test.replica().Evaluate(RandomSamples(kSamples, 0), {0, kSamples}).value();
@@ -150,7 +150,7 @@ TEST(ReplicaStatistics, ModelWithoutNormalisationHasNoStatistics) {
   EXPECT_TRUE(test.replica().SetStatistics({}).ok());
 }
 
-TEST(ReplicaStatistics, StatisticsAreReadBackAsSet) {
+TEST(ReplicaStatistics, ReadStatisticsReturnsTheValuesThatWereSet) {
   for (std::unique_ptr<Device>& device : BothDevices()) {
     TestReplica test(std::move(device), 0, 1, {}, NormalisedModel());
     std::vector<float> values = InitialStatistics(test.model());
@@ -230,7 +230,7 @@ TEST(ReplicaStatistics, RefusedMirroredStepLeavesStatisticsOfAllRanksUnchanged) 
   }
 }
 
-TEST(ReplicaStatistics, EvaluationUsesTheReplicasStatisticsUnlessOthersAreGiven) {
+TEST(ReplicaStatistics, EvaluationUsesTheReplicasOwnStatisticsUnlessGivenStatistics) {
   const auto samples = RandomSamples(kSamples, 1);
   for (std::unique_ptr<Device>& device : BothDevices()) {
     TestReplica test(std::move(device), 0, 1, {}, NormalisedModel());
@@ -253,7 +253,7 @@ TEST(ReplicaStatistics, EvaluationUsesTheReplicasStatisticsUnlessOthersAreGiven)
   }
 }
 
-TEST(ReplicaStatistics, EvaluationBetweenStepsChangesNoResult) {
+TEST(ReplicaStatistics, EvaluationBetweenStepsDoesNotChangeTrainingResults) {
   for (std::unique_ptr<Device>& device : BothDevices()) {
     TestReplica test(std::move(device), 0, 1, {}, NormalisedModel());
     TestReplica plain(CreateCpuDevice(1).value(), 0, 1, {}, NormalisedModel());

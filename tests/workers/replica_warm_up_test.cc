@@ -25,7 +25,7 @@ Nanoseconds TimeOnStream(Replica& replica, absl::FunctionRef<absl::Status()> enq
   return end->Since(*begin).value();
 }
 
-TEST(ReplicaWarmUp, AttachComputesGradientsOnceOnAsynchronousDevice) {
+TEST(ReplicaWarmUp, AttachingAStrategyOnAnAsynchronousDeviceComputesGradientsOnce) {
   TestReplica test(testing::CreateLateDevice(), 0, 1);
   Replica& replica = test.replica();
   const Nanoseconds attached = TimeOnStream(replica, [&] { return replica.Attach(test.MakeLocal()); });

@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(Media, StateCopyTest,
                          ::testing::Values(Medium::kTcp, Medium::kSharedMemory, Medium::kTwoHosts),
                          [](const auto& medium) { return MediumName(medium.param); });
 
-TEST_P(StateCopyTest, RanksThatAreBehindGetAllParts) {
+TEST_P(StateCopyTest, RanksThatAreBehindReceiveAllPartsOfTheState) {
   ExpectAllOk(InRing(
       4,
       [&](std::unique_ptr<Communicator>& group) -> absl::Status {
@@ -55,7 +55,7 @@ TEST_P(StateCopyTest, RanksThatAreBehindGetAllParts) {
       GetParam()));
 }
 
-TEST_P(StateCopyTest, MeanStatisticsAreOfTheRanksThatHaveSome) {
+TEST_P(StateCopyTest, MeanStatisticsAreOverTheRanksThatHaveStatistics) {
   copy_.elements = 3;
   copy_.statistics = 2;
   const std::vector<std::vector<float>> own = {{}, {1, 10}, {5, 20}, {6, 30}};
@@ -85,7 +85,7 @@ class Corrupting final : public ForwardingCommunicator {
   }
 };
 
-TEST_P(StateCopyTest, ChangedBitIsDataLoss) {
+TEST_P(StateCopyTest, BitThatFlipsDuringTheCopyIsDataLoss) {
   const std::vector<absl::Status> answers = InRing(
       4,
       [&](std::unique_ptr<Communicator>& group) {
@@ -115,7 +115,7 @@ TEST_P(StateCopyTest, InterruptedSourceEndsTheCopyOnAllRanks) {
   for (const int rank : {0, 2, 3}) EXPECT_TRUE(absl::IsUnavailable(answers[rank])) << answers[rank];
 }
 
-TEST(StateCopyRules, ImpossibleRanksAreRefused) {
+TEST(StateCopyRules, CopyWithInvalidSourceOrReceivingRanksIsRefused) {
   ExpectAllOk(InRing(2, [](std::unique_ptr<Communicator>& group) {
     StagedState staged;
     for (const auto& [source, behind] :

@@ -14,7 +14,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(StreamMirrored, ParametersEqualCpuBitForBit) {
+TEST(StreamMirrored, TrainedParametersEqualThoseOfTheCpuBitForBit) {
   Fate fates[3];
   const auto parameters = TrainMirrored(
       3, [] { return testing::CreateLateDevice(); },
@@ -26,7 +26,7 @@ TEST(StreamMirrored, ParametersEqualCpuBitForBit) {
   EXPECT_THAT(fates, ::testing::Each(::testing::Field(&Fate::aborted, false)));
 }
 
-TEST(StreamMirrored, Bfloat16EqualsCpuWithRoundingBitForBit) {
+TEST(StreamMirrored, ExchangeInBfloat16TrainsTheParametersOfACpuThatRoundsGradients) {
   Fate fates[3];
   const auto parameters = TrainMirrored(
       3, [] { return testing::CreateLateDevice(); },
@@ -64,7 +64,7 @@ absl::Status TrainAlone(Fault fault, Fate& fate, testing::LateDeviceOptions devi
   return status;
 }
 
-TEST(StreamMirrored, ErrorWhileEnqueuingNamesRankAndBucketAndAborts) {
+TEST(StreamMirrored, EnqueuingErrorNamesRankAndBucketAndAbortsTheCommunicator) {
   Fate fate;
   const absl::Status status = TrainAlone({.fails_at = 1}, fate);
   EXPECT_THAT(std::string(status.message()),

@@ -233,7 +233,7 @@ std::unique_ptr<WorkerCourse> Running(const std::string& strategy, int rank, int
   return course;
 }
 
-TEST(WorkerCourseTest, WorkersTogetherCoverTheSegmentStepByStep) {
+TEST(WorkerCourseTest, WorkersTogetherUseEachSampleOfTheSegmentInOrderOfSteps) {
   constexpr int kWorld = 5;
   std::vector<std::unique_ptr<WorkerCourse>> workers;
   for (int rank = 0; rank < kWorld; ++rank) workers.push_back(Running("mirrored {}", rank, kWorld));

@@ -77,7 +77,7 @@ TEST_F(StatisticsFileTest, StatisticsOfThreeWorkersAreReadAsSaved) {
   EXPECT_EQ(Read(1, set_).value(), saved);
 }
 
-TEST_F(StatisticsFileTest, MeanIsReadIfSavedWithoutWorkersStatistics) {
+TEST_F(StatisticsFileTest, MeanSavedWithoutTheStatisticsOfSingleWorkersIsRead) {
   ASSERT_TRUE(Commit(1, {.mean = Arena(7)}).ok());
   EXPECT_EQ(Read(1, set_).value().mean, Arena(7));
 }
@@ -89,7 +89,7 @@ TEST_F(StatisticsFileTest, SavingAStepAgainReplacesItsStatistics) {
   EXPECT_EQ(Read(1, set_).value(), later);
 }
 
-TEST_F(StatisticsFileTest, FormatVersionIsTwoOnlyWithStatistics) {
+TEST_F(StatisticsFileTest, ManifestHasFormatTwoOnlyIfTheCheckpointHasStatistics) {
   ASSERT_TRUE(Save(1).ok());
   EXPECT_EQ(Manifest(1).format(), 1u);
   EXPECT_FALSE(Manifest(1).has_statistics());
@@ -119,7 +119,7 @@ TEST_F(StatisticsFileTest, CheckpointWithoutStatisticsIsRefused) {
                     HasSubstr("batch normalisation ('a/moving_mean')")));
 }
 
-TEST_F(StatisticsFileTest, StatisticsThatDifferFromTheJobsAreRefusedAndBothAreNamed) {
+TEST_F(StatisticsFileTest, StatisticsThatDifferFromThoseOfTheJobAreRefusedNamingBoth) {
   ASSERT_TRUE(Commit(1, {.mean = Arena(0)}).ok());
   ASSERT_TRUE(Commit(2, {.mean = Arena(0), .workers = {Arena(1), Arena(2)}}).ok());
   const auto expect_refused = [this](const VariableSet& other, const std::string& difference) {
@@ -186,7 +186,7 @@ TEST_F(StatisticsFileTest, MissingFileIsDetectedByOpen) {
   ExpectDamageIsFound("without the file");
 }
 
-TEST_F(StatisticsFileTest, DamageSinceOpenIsDetectedByRead) {
+TEST_F(StatisticsFileTest, DamageAfterOpenIsDetectedByReadStatistics) {
   ASSERT_TRUE(Commit(1, {.mean = Arena(0)}).ok());
   const auto reader = CheckpointReader::Open(Path(1), &model_).value();
   const std::string file = Path(1) + "/statistics.safetensors";

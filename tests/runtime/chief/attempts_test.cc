@@ -16,7 +16,7 @@ void Add(int64_t first_step, int64_t end_step, double seconds, Attempts& attempt
   attempt.set_total_seconds(seconds);
 }
 
-TEST(AttemptsTest, WithoutSummary_AttemptsComeFromTheCheckpoint) {
+TEST(AttemptsTest, WithoutARunSummary_EarlierAttemptsComeFromTheCheckpoint) {
   proto::TrainingState state;
   state.set_step(8);
   Add(0, 8, 3, *state.mutable_attempt());
@@ -26,7 +26,7 @@ TEST(AttemptsTest, WithoutSummary_AttemptsComeFromTheCheckpoint) {
   EXPECT_DOUBLE_EQ(TotalSeconds(earlier), 3);
 }
 
-TEST(AttemptsTest, SummaryOfTheLastAttempt_AddsTheTimeAfterItsCheckpoint) {
+TEST(AttemptsTest, RunSummary_AddsTheTimeOfAttemptsAfterTheCheckpoint) {
   proto::TrainingState state;
   state.set_step(8);
   Add(0, 8, 3, *state.mutable_attempt());
@@ -41,7 +41,7 @@ TEST(AttemptsTest, SummaryOfTheLastAttempt_AddsTheTimeAfterItsCheckpoint) {
   EXPECT_DOUBLE_EQ(TotalSeconds(earlier), 7);
 }
 
-TEST(AttemptsTest, SummaryOlderThanCheckpoint_IsIgnored) {
+TEST(AttemptsTest, RunSummaryOlderThanTheCheckpoint_IsIgnored) {
   proto::TrainingState state;
   state.set_step(8);
   Add(0, 4, 3, *state.mutable_attempt());
@@ -51,7 +51,7 @@ TEST(AttemptsTest, SummaryOlderThanCheckpoint_IsIgnored) {
   EXPECT_EQ(EarlierAttempts(state, summary).size(), 2);
 }
 
-TEST(AttemptsTest, NewAttempt_DescribesPlan) {
+TEST(AttemptsTest, NewAttempt_RecordsStrategyWorkersAndServersOfThePlan) {
   const proto::Attempt attempt =
       NewAttempt(Plan("workers: 2 strategy { parameter_server { servers: 3 } }"), 7);
   EXPECT_EQ(attempt.strategy(), "ps_sync");

@@ -115,7 +115,7 @@ TEST_F(CheckpointSaverTest, Commit_ReturnsBeforeTheDiskHasFinished) {
   EXPECT_THAT(Saved(), ElementsAre(10));
 }
 
-TEST_F(CheckpointSaverTest, CommitFailsIfJournalSyncFails) {
+TEST_F(CheckpointSaverTest, CommitFailsIfTheJournalCannotBeSynced) {
   ASSERT_TRUE(Open(1).ok());
   ASSERT_TRUE(Write(1).ok());
   const auto full = [] { return absl::ResourceExhaustedError("no room for the journal"); };

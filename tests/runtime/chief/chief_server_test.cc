@@ -141,7 +141,7 @@ class ChiefServerTest : public ::testing::Test {
       ChiefServer::Start("127.0.0.1:0", {token_, "job", {}}, clock_, chief_).value();
 };
 
-TEST_F(ChiefServerTest, TaskThatReadsNothing_DoesNotDelayOthers) {
+TEST_F(ChiefServerTest, TaskThatReadsNothing_DoesNotDelayOrdersToOtherTasks) {
   const auto deaf = Join(0);
   const auto other = Join(1);
   for (int i = 0; i < 64; ++i) SendBig(0);

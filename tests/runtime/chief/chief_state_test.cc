@@ -164,12 +164,12 @@ class ChiefStateTest : public JobControllerTest {
   std::vector<std::pair<std::string, proto::FromTask>> messages_;
 };
 
-TEST_F(ChiefStateTest, ChangedStateBeforeAllTasksJoined_IsRefusedOrUsable) {
+TEST_F(ChiefStateTest, CorruptedStateBeforeAllTasksJoined_IsRefusedOrStillUsable) {
   Start("workers: 2 strategy { mirrored {} }");
   RestoreChanged();
 }
 
-TEST_F(ChiefStateTest, ChangedStateOfAPausingSegment_IsRefusedOrUsable) {
+TEST_F(ChiefStateTest, CorruptedStateOfAPausingSegment_IsRefusedOrStillUsable) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
   Say(Worker(0), "steps { record { samples: 5 labels: 5 correct: 1 } }");
   Interrupt();
@@ -177,7 +177,7 @@ TEST_F(ChiefStateTest, ChangedStateOfAPausingSegment_IsRefusedOrUsable) {
   RestoreChanged();
 }
 
-TEST_F(ChiefStateTest, ChangedStateOfLeasesAfterALoss_IsRefusedOrUsable) {
+TEST_F(ChiefStateTest, CorruptedStateOfLeasesAfterALoss_IsRefusedOrStillUsable) {
   for (const char* consistency : {"asynchronous {}", "stale_synchronous { bound: 1 }"}) {
     StartAndMakeReady(
         absl::StrCat("workers: 2 max_restarts: 1 strategy { parameter_server { ", consistency, " } }"));
@@ -187,7 +187,7 @@ TEST_F(ChiefStateTest, ChangedStateOfLeasesAfterALoss_IsRefusedOrUsable) {
   }
 }
 
-TEST_F(ChiefStateTest, ChangedStateOfAnEvaluation_IsRefusedOrUsable) {
+TEST_F(ChiefStateTest, CorruptedStateOfAnEvaluation_IsRefusedOrStillUsable) {
   statistics_.mean = {0, 1};
   StartAndMakeReady("workers: 2 strategy { parameter_server { bulk_synchronous {} } }");
   for (int worker = 0; worker < 2; ++worker) {
@@ -201,7 +201,7 @@ TEST_F(ChiefStateTest, ChangedStateOfAnEvaluation_IsRefusedOrUsable) {
   RestoreChanged();
 }
 
-TEST_F(ChiefStateTest, ChangedStateOfASave_IsRefusedOrUsable) {
+TEST_F(ChiefStateTest, CorruptedStateOfASave_IsRefusedOrStillUsable) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
   Train(0, 1, {{0, 5}, {10, 15}});
   Train(1, 1, {{5, 10}, {15, 20}});

@@ -38,7 +38,7 @@ TEST(EarlyStoppingTest, Patience_CountsConsecutiveEpochsWithoutImprovement) {
   EXPECT_EQ(StopsAfter("patience: 3", {4, 5, 3, 4, 5}), 0);
 }
 
-TEST(EarlyStoppingTest, PatienceZero_ActsAsOne) {
+TEST(EarlyStoppingTest, PatienceOfZero_StopsTrainingLikePatienceOfOne) {
   EXPECT_EQ(StopsAfter("patience: 0", {4, 5}), 2);
   EXPECT_EQ(StopsAfter("patience: 1", {4, 5}), 2);
 }
@@ -83,7 +83,7 @@ bool Continues(const std::string& before, const std::string& after) {
   return continues;
 }
 
-TEST(ContinueWatchTest, BestValueOfAnotherMonitorOrStartFromEpoch_IsForgotten) {
+TEST(ContinueWatchTest, BestValue_IsForgottenIfMonitorOrStartFromEpochHasChanged) {
   EXPECT_TRUE(Continues("patience: 2", "patience: 5 min_delta: 0.1"));
   EXPECT_TRUE(Continues("monitor: VALIDATION_ACCURACY", "monitor: VALIDATION_ACCURACY patience: 5"));
   EXPECT_FALSE(Continues("patience: 2", "patience: 2 monitor: VALIDATION_ACCURACY"));
@@ -91,7 +91,7 @@ TEST(ContinueWatchTest, BestValueOfAnotherMonitorOrStartFromEpoch_IsForgotten) {
   EXPECT_FALSE(Continues("patience: 2", "")) << "epochs that follow are not watched";
 }
 
-TEST(ContinueWatchTest, StateOfAnOldBuild_IsContinued) {
+TEST(ContinueWatchTest, StateOfAnOldBuildWithoutMonitor_KeepsItsBestValue) {
   proto::TrainingState state;
   state.mutable_early_stopping()->set_best(0.5);
   proto::EarlyStopping rule;

@@ -30,7 +30,7 @@ TEST(HeldRecordsTest, StepIsCompleteOnceEveryWorkerHasRecordedIt) {
   EXPECT_EQ(held.next(), 6);
 }
 
-TEST(HeldRecordsTest, StepThatIsTakenAnywayLacksTheLostRecord) {
+TEST(HeldRecordsTest, StepTakenBeforeAllRecordsArrivedLacksTheMissingRecord) {
   HeldRecords held;
   held.Open(kTwo, 5);
   ASSERT_TRUE(held.Add({proto::WORKER, 2}, Of(5)).ok());
@@ -39,7 +39,7 @@ TEST(HeldRecordsTest, StepThatIsTakenAnywayLacksTheLostRecord) {
   EXPECT_TRUE(step.part[1].held.has_value());
 }
 
-TEST(HeldRecordsTest, RecordOfAnotherThanTheNextStepIsRefused) {
+TEST(HeldRecordsTest, RecordThatSkipsOrRepeatsAStepIsRefused) {
   HeldRecords held;
   held.Open(kTwo, 5);
   EXPECT_TRUE(absl::IsInvalidArgument(held.Add({proto::WORKER, 0}, Of(6))));
@@ -48,7 +48,7 @@ TEST(HeldRecordsTest, RecordOfAnotherThanTheNextStepIsRefused) {
   EXPECT_EQ(held.newest(), 5);
 }
 
-TEST(HeldRecordsTest, NextGroupForgetsRecords) {
+TEST(HeldRecordsTest, RecordsOfTheFormerGroupAreForgottenWhenTheNextGroupBegins) {
   HeldRecords held;
   held.Open(kTwo, 5);
   ASSERT_TRUE(held.Add({proto::WORKER, 0}, Of(5)).ok());
@@ -56,7 +56,7 @@ TEST(HeldRecordsTest, NextGroupForgetsRecords) {
   EXPECT_EQ(held.newest(), 5);
 }
 
-TEST(HeldRecordsTest, RestoredStateGoesOn) {
+TEST(HeldRecordsTest, RestoredStateAcceptsTheMissingRecordOfAStep) {
   HeldRecords held, restored;
   held.Open(kTwo, 5);
   ASSERT_TRUE(held.Add({proto::WORKER, 0}, Of(5)).ok());

@@ -53,7 +53,7 @@ class GroupTest : public JobControllerTest {
   const proto::Run& LastRun() const { return Last(proto::ToTask::kRun).order.run(); }
 };
 
-TEST_F(GroupTest, RemainingWorkersGoOnFromTheNewestStep) {
+TEST_F(GroupTest, RemainingWorkersContinueFromTheNewestStepAfterALoss) {
   Begin();
   for (int worker = 0; worker < 3; ++worker) Record(worker, 0, 4 * worker - (worker == 2), 4 + 3 * worker);
   Log();
@@ -84,7 +84,7 @@ TEST_F(GroupTest, RemainingWorkersGoOnFromTheNewestStep) {
   EXPECT_EQ(Summary().group_change(0).step(), 1);
 }
 
-TEST_F(GroupTest, WorkerThatLacksTheNewestStepCopiesIt) {
+TEST_F(GroupTest, WorkerThatLacksTheNewestStepCopiesItsParameters) {
   Begin();
   Vanish(Worker(2));
   Halted(0, 1, 0);
@@ -94,7 +94,7 @@ TEST_F(GroupTest, WorkerThatLacksTheNewestStepCopiesIt) {
   EXPECT_THAT(LastForm().behind(), ElementsAre(0));
 }
 
-TEST_F(GroupTest, StepCountsOnceEveryMemberHasRecordedIt) {
+TEST_F(GroupTest, StepCountsOnceEveryWorkerOfTheGroupHasRecordedIt) {
   Begin();
   Record(0, 0, 0, 4);
   Record(1, 0, 4, 7);
@@ -103,7 +103,7 @@ TEST_F(GroupTest, StepCountsOnceEveryMemberHasRecordedIt) {
   EXPECT_THAT(journal_, HasSubstr("used 0 0 0 4\nused 1 0 4 3\nused 2 0 7 3\n"));
 }
 
-TEST_F(GroupTest, StepOfTheNewGroupCountsWithoutTheLostRecord) {
+TEST_F(GroupTest, StepThatANewGroupContinuesFromCountsWithoutTheLostWorkersRecord) {
   Begin();
   Record(0, 0, 0, 4);
   Vanish(Worker(2));
@@ -117,7 +117,7 @@ TEST_F(GroupTest, StepOfTheNewGroupCountsWithoutTheLostRecord) {
 }
 
 // The only worker with the step dies while another copies it.
-TEST_F(GroupTest, StepThatNobodyHasAnyMoreIsMadeAgainAndCountsOnce) {
+TEST_F(GroupTest, StepWhoseParametersAreLostIsRepeatedAndCountsOnce) {
   Begin();
   Record(0, 0, 0, 4);
   Vanish(Worker(2));
@@ -134,7 +134,7 @@ TEST_F(GroupTest, StepThatNobodyHasAnyMoreIsMadeAgainAndCountsOnce) {
   EXPECT_EQ(Summary().group_change(0).steps_again(), 1);
 }
 
-TEST_F(GroupTest, HaltAwaitsNoLostMember) {
+TEST_F(GroupTest, HaltDoesNotWaitForALostWorker) {
   Begin();
   Vanish(Worker(1));
   Halted(0, 1, 0);
@@ -143,7 +143,7 @@ TEST_F(GroupTest, HaltAwaitsNoLostMember) {
   EXPECT_THAT(Log(), ElementsAre("w0 form"));
 }
 
-TEST_F(GroupTest, FailedExchangeHaltsTheOthers) {
+TEST_F(GroupTest, FailedExchangeOfOneWorkerHaltsTheOtherWorkers) {
   Begin();
   Say(Worker(1), "halted { generation: 1 applied: 0 suspect: 2 reason: 'the ring broke' }");
   EXPECT_THAT(Log(), ElementsAre("w0 halt", "w2 halt"));
@@ -152,7 +152,7 @@ TEST_F(GroupTest, FailedExchangeHaltsTheOthers) {
   EXPECT_THAT(Log(), ElementsAre("w0 form", "w1 form", "w2 form"));
 }
 
-TEST_F(GroupTest, WorkerBlamedTwiceWithoutAStepIsGivenUp) {
+TEST_F(GroupTest, WorkerBlamedTwiceWithoutAStepBetweenCountsAsLost) {
   Begin();
   Say(Worker(1), "halted { generation: 1 applied: 0 suspect: 2 reason: 'the ring broke' }");
   Halted(0, 1, 0);
@@ -166,7 +166,7 @@ TEST_F(GroupTest, WorkerBlamedTwiceWithoutAStepIsGivenUp) {
   EXPECT_THAT(journal_, HasSubstr("lost worker 2 exchanges with it failed 2 times in a row"));
 }
 
-TEST_F(GroupTest, ReplacementJoinsWithACopy) {
+TEST_F(GroupTest, ReplacementJoinsTheGroupWithACopyOfTheState) {
   Begin();
   Vanish(Worker(1));
   Halted(0, 1, 1);
@@ -192,7 +192,7 @@ TEST_F(GroupTest, ReplacementJoinsWithACopy) {
 }
 
 // A replacement without a copy has no count of steps, and nobody goes on from its initial values.
-TEST_F(GroupTest, JobEndsIfNobodyHasTheParametersAnyMore) {
+TEST_F(GroupTest, JobEndsIfNoWorkerHasTheParametersAnyMore) {
   Begin("workers: 2 strategy { mirrored {} } max_restarts: 2");
   Vanish(Worker(1));
   JoinAgain(1);
@@ -218,7 +218,7 @@ TEST_F(GroupTest, AnswerOfAnEarlierGroupHasNoEffect) {
   EXPECT_THAT(Log(), IsEmpty());
 }
 
-TEST_F(GroupTest, ImpossibleCountMeansLoss) {
+TEST_F(GroupTest, WorkerThatReportsAnImpossibleNumberOfStepsCountsAsLost) {
   Begin();
   Vanish(Worker(1));
   Halted(0, 1, 3);
@@ -228,7 +228,7 @@ TEST_F(GroupTest, ImpossibleCountMeansLoss) {
   EXPECT_THAT(Log(), ElementsAre("w2 form"));
 }
 
-TEST_F(GroupTest, JobThatWaitsFormsOnceTheReplacementIsReady) {
+TEST_F(GroupTest, JobThatWaitsAfterALossFormsAGroupOnceTheReplacementIsReady) {
   Begin("workers: 2 strategy { mirrored {} } max_restarts: 1 elastic { on_loss: WAIT wait_seconds: 5 }");
   Vanish(Worker(1));
   Halted(0, 1, 0);
@@ -238,7 +238,7 @@ TEST_F(GroupTest, JobThatWaitsFormsOnceTheReplacementIsReady) {
   EXPECT_THAT(Log(), ElementsAre("w1 setup", "w0 form", "w1 form"));
 }
 
-TEST_F(GroupTest, JobThatIsNotReplacedInTimeEnds) {
+TEST_F(GroupTest, JobEndsIfALostWorkerIsNotReplacedInTime) {
   Begin("workers: 2 strategy { mirrored {} } max_restarts: 1 elastic { on_loss: WAIT wait_seconds: 5 }");
   Vanish(Worker(1));
   Halted(0, 1, 0);
@@ -250,7 +250,7 @@ TEST_F(GroupTest, JobThatIsNotReplacedInTimeEnds) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("within 5 s (elastic.wait_seconds)"));
 }
 
-TEST_F(GroupTest, JobBelowItsLeastWorkersWithoutReplacementEnds) {
+TEST_F(GroupTest, JobWithFewerWorkersThanMinWorkersAndNoRestartsLeftEnds) {
   Begin("workers: 3 strategy { mirrored {} } elastic { min_workers: 3 }");
   Vanish(Worker(1));
   Halted(0, 1, 0);
@@ -287,7 +287,7 @@ TEST_F(GroupTest, SaveIsRepeatedByTheNextGroup) {
   EXPECT_THAT(Log(), ElementsAre("w0 form", "open"));
 }
 
-TEST_F(GroupTest, CommitIsCompletedBeforeTheGroupIsHalted) {
+TEST_F(GroupTest, CommitOfACheckpointIsCompletedBeforeTheGroupIsHalted) {
   Begin("workers: 2 strategy { mirrored {} }");
   Train(0, 1, {{0, 5}, {10, 15}});
   Train(1, 1, {{5, 10}, {15, 20}});
@@ -301,7 +301,7 @@ TEST_F(GroupTest, CommitIsCompletedBeforeTheGroupIsHalted) {
   EXPECT_THAT(Log(), ElementsAre("w0 stop"));
 }
 
-TEST_F(GroupTest, InterruptWhileHaltingSavesTheStateOfTheNextGroup) {
+TEST_F(GroupTest, InterruptDuringAHaltSavesTheStateOfTheNextGroup) {
   Begin();
   Vanish(Worker(1));
   Interrupt();
@@ -343,7 +343,7 @@ TEST_F(GroupTest, SilentWorkerThatAloneHasTheParametersIsWaitedFor) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("no other worker has the parameters"));
 }
 
-TEST_F(GroupTest, WorkerThatDoesNotLeaveItsGroupIsGivenUp) {
+TEST_F(GroupTest, WorkerThatDoesNotLeaveItsGroupInTimeCountsAsLost) {
   Begin();
   Vanish(Worker(1));
   Halted(0, 1, 0);

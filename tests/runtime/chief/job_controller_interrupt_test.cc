@@ -25,7 +25,7 @@ class JobControllerInterruptTest : public JobControllerTest {
   }
 };
 
-TEST_F(JobControllerInterruptTest, InterruptInLockStep_EndsSegmentAfterFurthestWorkersStep) {
+TEST_F(JobControllerInterruptTest, InterruptInLockStep_EndsTheSegmentAfterTheStepOfTheFurthestWorker) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
   Log();
   Interrupt();
@@ -43,7 +43,7 @@ TEST_F(JobControllerInterruptTest, InterruptInLockStep_EndsSegmentAfterFurthestW
   EXPECT_THAT(journal_, HasSubstr("saved 2 0 20\n"));
 }
 
-TEST_F(JobControllerInterruptTest, RunDoneAfterInterrupt_EndsEpochAsUsual) {
+TEST_F(JobControllerInterruptTest, RunDoneMessageAfterAnInterrupt_EndsTheEpochAsWithoutInterrupt) {
   StartAndMakeReady("workers: 1 strategy { local {} }");
   Interrupt();
   Log();
@@ -93,7 +93,7 @@ TEST_F(JobControllerInterruptTest, FailedSaveAfterInterrupt_StillEndsJob) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("disk full"));
 }
 
-TEST_F(JobControllerInterruptTest, WorkerThatPausesBeyondTheSegmentsEnd_EndsJobWithAnError) {
+TEST_F(JobControllerInterruptTest, PauseReportedBeyondTheEndOfTheSegment_EndsTheJobWithAnError) {
   StartAndMakeReady("workers: 1 strategy { local {} }");
   Interrupt();
   Pausing(0, 7);

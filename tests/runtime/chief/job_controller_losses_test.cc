@@ -47,7 +47,7 @@ TEST_F(LossesTest, ReplacementBeginsWithTheMeanStatistics) {
   EXPECT_THAT(Last(proto::ToTask::kSetup).order.setup().statistics(), ElementsAre(3, 4));
 }
 
-TEST_F(LossesTest, BatchAppliedForALostWorkerIsUsedWithoutItsRecord) {
+TEST_F(LossesTest, BatchThatAServerAppliedForALostWorkerCountsAsUsed) {
   Begin(kAsynchronous);
   Applied(0, 1, 5);
   Vanish(Worker(1));
@@ -63,7 +63,7 @@ TEST_F(LossesTest, BatchAppliedForALostWorkerIsUsedWithoutItsRecord) {
   EXPECT_EQ(epochs_[0].samples_per_second() * epochs_[0].train_seconds(), 20);
 }
 
-TEST_F(LossesTest, BatchAppliedByOneOfTwoServersIsTorn) {
+TEST_F(LossesTest, BatchOfALostWorkerAppliedByOneOfTwoServersIsRecordedAsTorn) {
   Begin("workers: 2 strategy { parameter_server { servers: 2 asynchronous {} } }");
   Applied(1, 1, 5);
   Vanish(Worker(1));
@@ -75,7 +75,7 @@ TEST_F(LossesTest, BatchAppliedByOneOfTwoServersIsTorn) {
   EXPECT_THAT(loss.torn(0).server(), ElementsAre(1));
 }
 
-TEST_F(LossesTest, SegmentEndsOnlyAfterServersFencedLostWorker) {
+TEST_F(LossesTest, SegmentEndsOnlyAfterServersHaveFencedTheLostWorker) {
   Begin(kAsynchronous);
   Use(1, 5);
   UseAll(0);
@@ -85,7 +85,7 @@ TEST_F(LossesTest, SegmentEndsOnlyAfterServersFencedLostWorker) {
   EXPECT_THAT(Log(), Contains("w0 evaluate"));
 }
 
-TEST_F(LossesTest, BatchesReturnedAfterRun_StartAnotherRun) {
+TEST_F(LossesTest, UnusedBatchOfALostWorker_IsLeasedInAnotherRun) {
   Begin(kAsynchronous);
   UseAll(0);
   Log();
@@ -97,7 +97,7 @@ TEST_F(LossesTest, BatchesReturnedAfterRun_StartAnotherRun) {
   EXPECT_THAT(Log(), ElementsAre("w0 evaluate"));
 }
 
-TEST_F(LossesTest, SilentLastWorkerMayBeReplacedUntilTimeout) {
+TEST_F(LossesTest, LastWorkerLostBySilence_MayBeReplacedUntilTheTimeout) {
   now_ = 1000 * kSecond;
   Begin("workers: 1 max_restarts: 1 strategy { parameter_server { asynchronous {} } } ");
   for (int i = 0; i < 50; ++i) {
@@ -155,7 +155,7 @@ TEST_F(LossesTest, WorkerLostDuringServerSetup_IsFencedOnceServersAreReady) {
   EXPECT_THAT(Log(), ElementsAre("w0 run", "w0 lease"));
 }
 
-TEST_F(LossesTest, WorkerLostDuringSetup_DoesNotKeepOthersFromTraining) {
+TEST_F(LossesTest, WorkerLostDuringSetup_DoesNotKeepOtherWorkersFromTraining) {
   Start(kAsynchronous);
   for (const TaskId task : {Worker(0), Worker(1), Server()}) Say(task, "join {}");
   BeReady(Server());
@@ -165,7 +165,7 @@ TEST_F(LossesTest, WorkerLostDuringSetup_DoesNotKeepOthersFromTraining) {
   EXPECT_THAT(Log(), ElementsAre("p0 fence", "w0 run", "w0 lease"));
 }
 
-TEST_F(LossesTest, WorkerLostAfterLastBatch_DelaysBarrierUntilFenced) {
+TEST_F(LossesTest, WorkerLostAfterItsLastBatch_DelaysEvaluationUntilFenced) {
   Begin(kAsynchronous);
   Use(1, 5);
   UseAll(0);
@@ -176,7 +176,7 @@ TEST_F(LossesTest, WorkerLostAfterLastBatch_DelaysBarrierUntilFenced) {
   EXPECT_EQ(orders_.back().order.evaluate().end(), 2);
 }
 
-TEST_F(LossesTest, EvaluationDuringWhichAWorkerIsLost_IsRepeatedByOthers) {
+TEST_F(LossesTest, EvaluationDuringWhichAWorkerIsLost_IsRepeatedByOtherWorkers) {
   Begin(kAsynchronous);
   Use(1, 5);
   Say(Worker(1), "run_done { run: 1 }");
@@ -268,7 +268,7 @@ TEST_F(LossesTest, FailureReportedBeforeTraining_EndsJob) {
   EXPECT_THAT(Log(), Contains("w0 stop"));
 }
 
-TEST_F(LossesTest, ReportsThatFollowFromALostServer_AreNotLossesOfWorkers) {
+TEST_F(LossesTest, WorkersThatFailBecauseAServerIsLost_AreNotCountedAsLost) {
   Begin(absl::StrCat(kAsynchronous, " max_restarts: 2"));
   for (const int worker : {0, 1}) {
     Report(Worker(worker), absl::StatusCode::kUnavailable);
@@ -281,7 +281,7 @@ TEST_F(LossesTest, ReportsThatFollowFromALostServer_AreNotLossesOfWorkers) {
   EXPECT_EQ(Summary().worker_loss_size(), 0);
 }
 
-TEST_F(LossesTest, FailureReportAndEarlyReplacement_CountAsOneLoss) {
+TEST_F(LossesTest, FailureReportFollowedByAReplacement_CountsAsOneLoss) {
   Begin(absl::StrCat(kAsynchronous, " max_restarts: 1"));
   Report(Worker(1), absl::StatusCode::kInternal);
   JoinAgain();
@@ -328,7 +328,7 @@ TEST_F(LossesTest, LossOfLastWorker_WaitsForReplacementOfAnotherLostWorker) {
   EXPECT_THAT(Log(), ElementsAre("w1 setup", "w1 form", "p0 fence", "w1 run", "w1 lease"));
 }
 
-TEST_F(LossesTest, NewProcessOfLastWorker_ContinuesAJobWithoutRestarts) {
+TEST_F(LossesTest, NewProcessOfTheLastWorkerContinuesAJobWithMaxRestartsZero) {
   Begin(kAsynchronous);
   Vanish(Worker(0));
   JoinAgain();
@@ -338,7 +338,7 @@ TEST_F(LossesTest, NewProcessOfLastWorker_ContinuesAJobWithoutRestarts) {
   EXPECT_THAT(Log(), ElementsAre("w1 setup", "w1 form"));
 }
 
-TEST_F(LossesTest, ReplacementOfTheOnlyWorkerTrains) {
+TEST_F(LossesTest, ReplacementOfTheOnlyWorkerIsSetUpAndTrains) {
   Begin("workers: 1 max_restarts: 1 strategy { parameter_server { stale_synchronous {} } }");
   Vanish(Worker(0));
   Fenced(false, 0);

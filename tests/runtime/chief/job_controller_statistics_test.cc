@@ -54,7 +54,7 @@ class StatisticsTest : public JobControllerTest {
   }
 };
 
-TEST_F(StatisticsTest, SetupOrderGivesTheMeanToEveryWorker) {
+TEST_F(StatisticsTest, SetupOrderGivesTheMeanStatisticsToEveryWorker) {
   StartAndMakeReady(kMirrored);
   EXPECT_THAT(SentAtSetup(0), ElementsAre(0, 1));
   EXPECT_THAT(SentAtSetup(1), ElementsAre(0, 1));
@@ -87,7 +87,7 @@ TEST_F(StatisticsTest, MeanOfTheWorkersIsEvaluatedAndSaved) {
   EXPECT_THAT(saved_statistics_.workers, ElementsAre(ElementsAre(1, 8), ElementsAre(4, 2)));
 }
 
-TEST_F(StatisticsTest, StatisticsOfALaterSegmentReplaceEarlierOnes) {
+TEST_F(StatisticsTest, StatisticsOfALaterSegmentReplaceThoseOfAnEarlierSegment) {
   job_epochs_ = 2;
   StartAndMakeReady(kMirrored);
   TrainTo(0, 1, {{0, 5}, {10, 15}}, "[1, 8]");
@@ -112,7 +112,7 @@ TEST_F(StatisticsTest, WrongNumberOfElementsFailsJobAndNamesWorker) {
 }
 
 // There are more servers than workers, so no worker has the index of server 1.
-TEST_F(StatisticsTest, EndOfRunFromServerIsIgnored) {
+TEST_F(StatisticsTest, StatisticsInARunDoneMessageOfAServerAreIgnored) {
   StartAndMakeReady("workers: 1 strategy { parameter_server { servers: 2 bulk_synchronous {} } }");
   Say(Server(1), "run_done { run: 1 steps: 4 statistics: [7, 8] }");
   TrainTo(0, 1, {{0, 10}, {10, 20}}, "[5, 6]");

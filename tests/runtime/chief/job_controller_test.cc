@@ -10,7 +10,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST_F(JobControllerTest, MirroredJobTrainsEvaluatesSavesAndStops) {
+TEST_F(JobControllerTest, MirroredJobIsOrderedToTrainEvaluateSaveAndStop) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
   EXPECT_THAT(Log(), ElementsAre("w0 setup", "w0 form", "w1 setup", "w1 form", "w0 run", "w1 run"));
   Train(0, 1, {{0, 5}, {10, 15}});
@@ -44,7 +44,7 @@ TEST_F(JobControllerTest, ServersAreSetUpFirstAndSaveInsteadOfWorkers) {
   EXPECT_THAT(Log(), ElementsAre("p0 save"));
 }
 
-TEST_F(JobControllerTest, ExchangeIsReportedOnceAllWorkersAreReady) {
+TEST_F(JobControllerTest, WayOfExchangingGradientsIsReportedOnceAllWorkersAreReady) {
   Start("workers: 2 strategy { mirrored {} }");
   for (const int worker : {0, 1}) Say(Worker(worker), "join {}");
   Say(Worker(0), "ready {}");
@@ -55,7 +55,7 @@ TEST_F(JobControllerTest, ExchangeIsReportedOnceAllWorkersAreReady) {
   EXPECT_THAT(notes_, ElementsAre("gradients are exchanged by a ring: rank 1 on the CPU"));
 }
 
-TEST_F(JobControllerTest, ExchangeOfOneWorkerIsNotReported) {
+TEST_F(JobControllerTest, JobWithOneWorkerReportsNoGradientExchange) {
   Start("workers: 1 strategy { mirrored {} }");
   Say(Worker(0), "join {}");
   Say(Worker(0), "ready {}");
@@ -119,7 +119,7 @@ TEST_F(JobControllerTest, LostTaskEndsJobAndIsNamed) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("lost worker 1"));
 }
 
-TEST_F(JobControllerTest, PeerReportedAsLostIsTheCulpritOnceItVanishes) {
+TEST_F(JobControllerTest, PeerReportedAsLostIsTheCulpritIfItsSessionEnds) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} } device { kind: CUDA }");
   Log();
   Say(Worker(0), absl::StrCat("failure { message: 'lost worker 1' status_code: ",
@@ -174,7 +174,7 @@ TEST_F(JobControllerTest, ChiefThatStalledForAMinuteLosesNoTask) {
   EXPECT_THAT(Log(), ElementsAre("w0 setup", "w0 form", "w1 setup", "w1 form", "w0 run", "w1 run"));
 }
 
-TEST_F(JobControllerTest, TaskThatNeverJoinsIsNamedAtTheStartTimeout) {
+TEST_F(JobControllerTest, ErrorOfTheStartTimeoutNamesTheTaskThatNeverJoined) {
   Start("workers: 2 strategy { mirrored {} }");
   Say(Worker(0), "join {}");
   for (int i = 0; i < 61; ++i) {
@@ -203,7 +203,7 @@ TEST_F(JobControllerTest, SetupMarksTheFirstMemberOnEachHost) {
 
 // Workers that wait for one another give up at the start timeout, with errors that say whom they waited for.
 // The chief waits a little longer in order to receive these errors.
-TEST_F(JobControllerTest, StartTimeoutLeavesTasksTimeToNameTheirMissingPeers) {
+TEST_F(JobControllerTest, StartTimeoutLeavesTasksTimeToReportTheirMissingPeers) {
   Start("workers: 2 strategy { mirrored {} }");
   now_ += 20 * kSecond;
   for (int worker : {0, 1}) Say(Worker(worker), absl::StrCat("join { host: 'h", worker, "' }"));
@@ -219,7 +219,7 @@ TEST_F(JobControllerTest, StartTimeoutLeavesTasksTimeToNameTheirMissingPeers) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("worker 1 on h1: waited for worker 0"));
 }
 
-TEST_F(JobControllerTest, UnreadyTaskWithoutReport_IsNamedAfterTheTimeForReports) {
+TEST_F(JobControllerTest, UnreadyTaskThatReportsNothing_IsNamedInTheStartTimeoutError) {
   Start("workers: 1 strategy { local {} }");
   Say(Worker(0), "join { host: 'h' }");
   for (int second = 0; second < 66; ++second) {
@@ -230,7 +230,7 @@ TEST_F(JobControllerTest, UnreadyTaskWithoutReport_IsNamedAfterTheTimeForReports
   EXPECT_THAT(std::string(end_.message()), HasSubstr("timeouts.start): worker 0 on h; each had joined"));
 }
 
-TEST_F(JobControllerTest, TasksReportAfterStartTimeout_IsTheErrorOfTheJob) {
+TEST_F(JobControllerTest, ReportOfATaskAfterTheStartTimeout_IsTheErrorOfTheJob) {
   Start("workers: 2 strategy { mirrored {} }");
   for (int worker : {0, 1}) Say(Worker(worker), absl::StrCat("join { host: 'h", worker, "' }"));
   for (int second = 0; second < 62; ++second) {
@@ -255,7 +255,7 @@ TEST_F(JobControllerTest, ServerThatIsNotReady_IsNamedWithoutTheWorkersThatWait)
   EXPECT_THAT(std::string(end_.message()), HasSubstr("timeouts.start): ps 0 on h; each had joined"));
 }
 
-TEST_F(JobControllerTest, UnknownOrRepeatedTaskIsRefused) {
+TEST_F(JobControllerTest, TaskThatIsUnknownOrAlreadyAdmittedIsRefused) {
   Start("workers: 1 strategy { local {} }");
   EXPECT_TRUE(absl::IsAlreadyExists(controller_->Admit(Worker(0), 1, now_)));
   EXPECT_TRUE(absl::IsInvalidArgument(controller_->Admit(Worker(1), 1, now_)));

@@ -167,7 +167,7 @@ TEST(LeaseOrderTest, SamplesAreUsedAsOftenAsShardingSaysDespiteLosses) {
   }
 }
 
-TEST(LeaseOrderTest, WithoutLossesWorkersGetTheirOwnPositionsOnly) {
+TEST(LeaseOrderTest, WithoutLossesEachWorkerGetsOnlyPositionsOfItsOwnShard) {
   for (const std::string& consistency : kConsistencies) {
     for (const std::string& data : kOrders) {
       SCOPED_TRACE(absl::StrCat(consistency, ", ", data));

@@ -16,7 +16,7 @@ proto::EvaluationDone Part(int64_t samples, int64_t labels, int64_t correct,
   return part;
 }
 
-TEST(QualitySums, IntersectionOverUnionUsesTheSumOfAllParts) {
+TEST(QualitySums, IntersectionOverUnionIsComputedFromTheSumOfAllConfusionMatrices) {
   QualitySums sums;
   sums.Add(Part(2, 8, 5, {3, 1, 0, 0, 2, 0, 2, 0, 0}));
   sums.Add(Part(1, 4, 3, {1, 0, 0, 1, 2, 0, 0, 0, 0}));
@@ -41,7 +41,7 @@ TEST(QualitySums, ClassThatDoesNotOccurIsLeftOutOfTheMeanIou) {
   EXPECT_EQ(quality.mean_iou(), 1);
 }
 
-TEST(QualitySums, QualityWithoutLabelsHasALossAndNoAccuracy) {
+TEST(QualitySums, QualityOfSamplesWithoutLabelsHasALossButNoAccuracy) {
   QualitySums sums;
   sums.Add(Part(2, 0, 0, {}));
   const proto::Quality quality = sums.Quality();

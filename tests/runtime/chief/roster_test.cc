@@ -45,7 +45,7 @@ TEST_F(RosterTest, LocalRanksFollowIndicesOnEachHost) {
   EXPECT_THAT(LocalRanks(5), ElementsAre(0, 0, 1, 2, 1));
 }
 
-TEST_F(RosterTest, AnotherComputes_IgnoresTheWorkerItselfAndLostWorkers) {
+TEST_F(RosterTest, AnotherComputes_IgnoresTheGivenWorkerAndLostWorkers) {
   Start({"a", "a"});
   EXPECT_FALSE(roster_.AnotherComputes(Worker(0)));
   roster_.at(Worker(1)).heartbeat.set_computing(true);
@@ -84,7 +84,7 @@ TEST_F(RosterTest, WorkerLostWithoutReplacementChangesNoOtherLocalRank) {
   EXPECT_THAT(LocalRanks(3), ElementsAre(0, 1, 0)) << "worker 0 is lost; worker 1 keeps local rank 1";
 }
 
-TEST_F(RosterTest, ReplacementHasNoLocalRankBeforeItsSetup) {
+TEST_F(RosterTest, ReplacementsGetLocalRanksInTheOrderOfTheirSetup) {
   Start({"a", "a"});
   Lose(0);
   Lose(1);
@@ -95,7 +95,7 @@ TEST_F(RosterTest, ReplacementHasNoLocalRankBeforeItsSetup) {
   EXPECT_THAT(LocalRanks(2), ElementsAre(1, 0));
 }
 
-TEST_F(RosterTest, ReplacementOnAnotherHostTakesFreeLocalRank) {
+TEST_F(RosterTest, ReplacementOnAnotherHostGetsAFreeLocalRankOfThatHost) {
   Start({"a", "b", "b"});
   Lose(0);
   Join(0, "b");
@@ -113,7 +113,7 @@ TEST_F(RosterTest, RanksInTheGroupSkipLostWorkers) {
   EXPECT_EQ(PlaceIn(group, 1).rank, WorkerPlace::kNone);
 }
 
-TEST_F(RosterTest, FirstOnHostSkipsLostTasks) {
+TEST_F(RosterTest, FirstOnHostIgnoresLostTasks) {
   Start({"a", "b", "a", "b", "b"});
   EXPECT_TRUE(roster_.FirstOnHost(Worker(0)));
   EXPECT_FALSE(roster_.FirstOnHost(Worker(2)));
@@ -123,7 +123,7 @@ TEST_F(RosterTest, FirstOnHostSkipsLostTasks) {
   EXPECT_FALSE(roster_.FirstOnHost(Worker(4)));
 }
 
-TEST_F(RosterTest, StallBeforeTheFirstSearch_IsNoSilenceOfTasks) {
+TEST_F(RosterTest, TimeBeforeTheFirstSearchForSilentTasks_DoesNotCountAsSilence) {
   Join(0, "a");
   roster_.at(Worker(0)).last_heard = kSecond;
   const auto silent = [this](int seconds) { return roster_.FindSilent(seconds * kSecond, 10 * kSecond); };

@@ -59,14 +59,14 @@ TEST(SegmentPlannerTest, DroppedRemainderIsNotPlanned) {
   EXPECT_TRUE(segment.ends_epoch);
 }
 
-TEST(SegmentPlannerTest, AsynchronousStepUsesOneWorkersBatch) {
+TEST(SegmentPlannerTest, AsynchronousStepUsesTheBatchOfOneWorker) {
   const SegmentPlanner planner = Planner("epochs: 1 strategy { parameter_server { asynchronous {} } }");
   EXPECT_TRUE(planner.leased());
   EXPECT_EQ(planner.batch(), 10);
   EXPECT_EQ(planner.Next(State(0, 0, 0)).steps, 10);
 }
 
-TEST(SegmentPlannerTest, BatchesOfAShardedJobBelongToTheWorkersInTurn) {
+TEST(SegmentPlannerTest, BatchesOfAShardedJobAreAssignedToTheWorkersInTurn) {
   const auto owners = [](const std::string& job) {
     const SegmentPlanner planner = Planner("epochs: 1 workers: 3 " + job);
     std::vector<int> owners;
@@ -160,7 +160,7 @@ TEST(SegmentPlannerTest, ExhaustedPatience_FinishesJob) {
   EXPECT_FALSE(Planner("epochs: 9").Finished(state)) << "resumed without the rule";
 }
 
-TEST(SegmentPlannerTest, CutSegment_HasOnlyTheStepsBeforeTheCut) {
+TEST(SegmentPlannerTest, SegmentCutAtAPosition_HasOnlyTheStepsBeforeThatPosition) {
   const SegmentPlanner planner = Planner("epochs: 2");
   const TrainingSegment whole = planner.Next(State(4, 1, 0));
   const TrainingSegment cut = planner.CutAt(whole, 60);

@@ -25,7 +25,7 @@ std::string Message(const absl::Status& status) { return std::string(status.mess
 
 // ------------------------------------------------------------------------------------------- identities
 
-TEST(CertificatesTest, IssuedIdentityIsValid) {
+TEST(CertificatesTest, IdentityIssuedByTheAuthorityIsValid) {
   const auto authority = MakeAuthority();
   for (const proto::Role role : {proto::CHIEF, proto::WORKER, proto::PS}) {
     EXPECT_TRUE(CheckIdentity(IdentityOf(*authority, role, 3)).ok());
@@ -92,7 +92,7 @@ TEST(JobSecretTest, ParsedSecretEqualsTheWrittenSecret) {
   EXPECT_EQ(read->tls->authority, secret.tls->authority);
 }
 
-TEST(JobSecretTest, SecretLineHasDataSecretsWithAndWithoutCertificates) {
+TEST(JobSecretTest, SecretLineKeepsDataSecretsWithAndWithoutCertificates) {
   JobSecret secret{.token = JobToken::Random(), .job_id = "job-7", .data_secrets = std::string("a\0 \n", 4)};
   EXPECT_EQ(ParseSecretLine(SecretLine(secret))->data_secrets, secret.data_secrets);
   EXPECT_FALSE(ParseSecretLine(SecretLine(secret))->tls.has_value());
@@ -103,7 +103,7 @@ TEST(JobSecretTest, SecretLineHasDataSecretsWithAndWithoutCertificates) {
               HasSubstr("base64"));
 }
 
-TEST(JobSecretTest, RefusesALineTruncatedWithinItsCertificates) {
+TEST(JobSecretTest, SecretLineTruncatedWithinItsCertificatesIsRefused) {
   const std::string line = SecretLine({.token = JobToken::Random(),
                                        .job_id = "job-7",
                                        .tls = IdentityOf(*MakeAuthority(), proto::WORKER, 2)});
@@ -151,7 +151,7 @@ std::shared_ptr<const TlsContext> ContextOf(const JobAuthority& authority, int i
   return *TlsContext::Create(IdentityOf(authority, proto::WORKER, index));
 }
 
-TEST(SecureSocketTest, BothEndsKnowThePeersName) {
+TEST(SecureSocketTest, EachEndKnowsTheNameInThePeersCertificate) {
   const auto authority = MakeAuthority();
   Pair pair(ContextOf(*authority, 1), ContextOf(*authority, 0));
   pair.Shake();
@@ -243,7 +243,7 @@ TEST(SecureSocketTest, ClosedConnectionIsUnavailable) {
   EXPECT_TRUE(absl::IsUnavailable(pair.caller.Send({&part, 1}).status()));
 }
 
-TEST(SecureSocketTest, IdentityOfALongJob_IsValidWheneverItWasIssued) {
+TEST(SecureSocketTest, IdentitiesIssuedAtAnyTimeOfALongJob_AreValid) {
   const auto start = std::chrono::system_clock::now() - std::chrono::hours(24 * 400);
   auto present = start;
   const auto authority = *JobAuthority::Create([&present] { return present; });

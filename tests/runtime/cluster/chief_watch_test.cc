@@ -21,14 +21,14 @@ class ChiefWatchTest : public ::testing::Test {
   ChiefWatch watch_{20 * kSecond, 5 * kSecond, 2 * kSecond, now_};
 };
 
-TEST_F(ChiefWatchTest, SilentChief_IsLostAndThenTheTaskIsStuck) {
+TEST_F(ChiefWatchTest, SilentChief_IsLostAndAfterTheGracePeriodTheTaskIsStuck) {
   EXPECT_EQ(After(20), Verdict::kPresent);
   EXPECT_EQ(After(1), Verdict::kLost);
   EXPECT_EQ(After(5), Verdict::kLost);
   EXPECT_EQ(After(1), Verdict::kStuck);
 }
 
-TEST_F(ChiefWatchTest, ChiefThatSendsMessages_StaysPresent) {
+TEST_F(ChiefWatchTest, ChiefThatSendsMessages_IsNotLost) {
   for (int64_t heard = 1; heard < 10; ++heard) EXPECT_EQ(After(19, heard), Verdict::kPresent);
 }
 
@@ -42,7 +42,7 @@ TEST_F(ChiefWatchTest, LostChiefThatSendsAgain_StaysLost) {
   EXPECT_EQ(After(6, 1), Verdict::kStuck);
 }
 
-TEST_F(ChiefWatchTest, StoppedProcess_DoesNotCountItsOwnPause) {
+TEST_F(ChiefWatchTest, TimeWhenThisProcessWasStopped_IsNoSilenceOfTheChief) {
   now_ += 1000 * kSecond;
   EXPECT_EQ(After(18), Verdict::kPresent);
   EXPECT_EQ(After(1, 1), Verdict::kPresent);

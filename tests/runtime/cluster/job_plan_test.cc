@@ -21,7 +21,7 @@ proto::JobPlan Plan(const std::string& job) {
 constexpr char kAsynchronous[] = "strategy { parameter_server { asynchronous {} } } ";
 constexpr char kStale[] = "strategy { parameter_server { stale_synchronous {} } } ";
 
-TEST(TotalSamplesTest, AreBoundedByEpochsAndSteps) {
+TEST(TotalSamplesTest, TotalSamplesAreBoundedByEpochsAndMaxSteps) {
   EXPECT_EQ(TotalSamples(Plan("epochs: 2")), 2000);
   EXPECT_EQ(TotalSamples(Plan("epochs: 2 max_steps: 10")), 320);
   EXPECT_EQ(TotalSamples(Plan("epochs: 2 max_steps: 1000")), 2000);
@@ -30,7 +30,7 @@ TEST(TotalSamplesTest, AreBoundedByEpochsAndSteps) {
 }
 
 // An epoch has 31 batches of 32 samples and one batch of 8.
-TEST(TotalSamplesTest, CountTheShortLastBatchOfEachEpoch) {
+TEST(TotalSamplesTest, TotalSamplesCountTheShortLastBatchOfEachEpoch) {
   EXPECT_EQ(TotalSamples(Plan("max_steps: 32")), 1000);
   EXPECT_EQ(TotalSamples(Plan("max_steps: 65")), 2032);
   EXPECT_EQ(TotalSamples(Plan("drop_remainder: true max_steps: 65")), 2 * 992 + 3 * 32);
@@ -39,12 +39,12 @@ TEST(TotalSamplesTest, CountTheShortLastBatchOfEachEpoch) {
             int64_t{4000} * ((int64_t{1} << 40) / 125) + 32 * ((int64_t{1} << 40) % 125));
 }
 
-TEST(TotalSamplesTest, CountAnAsynchronousUpdateAsOneWorkersBatch) {
+TEST(TotalSamplesTest, AsynchronousUpdateCountsTheSamplesOfOneWorkersBatch) {
   EXPECT_EQ(TotalSamples(Plan(absl::StrCat(kAsynchronous, "max_steps: 10"))), 80);
   EXPECT_EQ(TotalSamples(Plan(absl::StrCat(kStale, "max_steps: 10"))), 320);
 }
 
-TEST(SamplesUsedTest, LeaveOutDroppedSamples) {
+TEST(SamplesUsedTest, DroppedSamplesAreNotCountedAsUsed) {
   EXPECT_EQ(SamplesUsed(Plan(""), 3, 64), 3064);
   EXPECT_EQ(SamplesUsed(Plan("drop_remainder: true"), 3, 64), 3 * 31 * 32 + 64);
   EXPECT_EQ(TotalSamples(Plan("drop_remainder: true epochs: 2")), 2 * 31 * 32);
@@ -63,7 +63,7 @@ TEST(SampleOrderTest, WithoutShardingEachWorkerHasAllSamplesOnce) {
   EXPECT_EQ(EpochLength(Plan("strategy { local { virtual_replicas: 3 } } data { sharding: OFF }")), 3000);
 }
 
-TEST(SampleOrderTest, AutoShardingIsByFileIfThePlanHasSamplesOfFiles) {
+TEST(SampleOrderTest, AutoShardingIsByFileIfThePlanListsSamplesPerFile) {
   proto::JobPlan plan = Plan("workers: 2 data { sharding: AUTO }");
   EXPECT_EQ(ShardingOf(plan), proto::Data::DATA);
   plan.add_file_samples(400);
@@ -80,7 +80,7 @@ TEST(SampleOrderTest, AsynchronousBatchesGoToRanksInTurn) {
   EXPECT_EQ(RankSplitOf(Plan(sharded + kAsynchronous)).PlaceOf(999).rank, 0) << "batch 124";
 }
 
-TEST(SampleOrderTest, OrderTextDistinguishesOrders) {
+TEST(SampleOrderTest, DifferentSampleOrdersHaveDifferentTexts) {
   EXPECT_EQ(OrderText(Plan("workers: 4")), "");
   EXPECT_EQ(OrderText(Plan("workers: 4 data { shuffle { full {} } sharding: GLOBAL }")), "");
   EXPECT_EQ(OrderText(Plan("workers: 4 data { shuffle { blocks { samples: 64 window: 2 } } sharding: OFF }")),

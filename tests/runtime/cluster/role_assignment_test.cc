@@ -22,14 +22,14 @@ std::string Assigned(const std::string& host_file, int workers, int servers) {
                       "; workers ", names(assignment->workers));
 }
 
-TEST(RoleAssignmentTest, HostsWithoutRolesGetRolesByTheirOrder) {
+TEST(RoleAssignmentTest, HostsWithoutRolesGetRolesByTheirOrderInTheHostFile) {
   const std::string cluster = "master\ns[1-8]";
   EXPECT_EQ(Assigned(cluster, 6, 2), "chief master; ps s7 s8; workers s1 s2 s3 s4 s5 s6");
   EXPECT_EQ(Assigned(cluster, 9, 0), "chief master; ps ; workers master s1 s2 s3 s4 s5 s6 s7 s8");
   EXPECT_EQ(Assigned(cluster, 2, 0), "chief master; ps ; workers s1 s2");
 }
 
-TEST(RoleAssignmentTest, NamedRolesTakePrecedence) {
+TEST(RoleAssignmentTest, RolesGivenInTheHostFileTakePrecedence) {
   EXPECT_EQ(Assigned("a role=worker slots=2\nb role=ps\nc role=chief\nd", 3, 1),
             "chief c; ps b; workers a a d");
   EXPECT_EQ(Assigned("a role=chief,worker\nb role=ps,worker slots=2", 2, 1), "chief a; ps b; workers a b");
@@ -40,7 +40,7 @@ TEST(RoleAssignmentTest, WorkersFillHostAfterHostAndServersAreRoundRobin) {
   EXPECT_EQ(Assigned("one slots=5", 3, 2), "chief one; ps one one; workers one one one");
 }
 
-TEST(RoleAssignmentTest, SaysHowManySlotsAreMissing) {
+TEST(RoleAssignmentTest, ErrorSaysHowManySlotsAreMissing) {
   EXPECT_THAT(Assigned("one slots=4", 3, 2), HasSubstr("the job has 3 workers and 2 servers, and the host "
                                                        "file has slots for 2 of the workers: 1 missing"));
   EXPECT_THAT(Assigned("m\na\nb", 5, 0),

@@ -80,7 +80,7 @@ class ChiefFilesTest : public ::testing::Test {
   int reads_ = 0;
 };
 
-TEST_F(ChiefFilesTest, JobWithoutFilesOfTheChiefListsNone) {
+TEST_F(ChiefFilesTest, JobWithoutFilesOfTheChiefListsNoFiles) {
   WriteCifar("a.bin", 1, 1);
   const ChiefFiles files = ChiefFiles::List(Cifar({directory_.Path("a.bin")})).value();
   EXPECT_THAT(files.files(), IsEmpty());
@@ -88,7 +88,7 @@ TEST_F(ChiefFilesTest, JobWithoutFilesOfTheChiefListsNone) {
       files.Read(directory_.Path("a.bin"), 0, [](absl::string_view) { return absl::OkStatus(); })));
 }
 
-TEST_F(ChiefFilesTest, FilesOfSeveralPatternsAreListedOnce) {
+TEST_F(ChiefFilesTest, FileThatSeveralPatternsMatchIsListedOnce) {
   for (const char* name : {"b-0.bin", "b-1.bin", "c.bin", "local.bin"}) WriteCifar(name, 1, 1);
   const ChiefFiles files = ChiefFiles::List(Cifar({Chief("b-*.bin"), Chief("c.bin"), Chief("b-0.bin"),
                                                    directory_.Path("local.bin")}))
@@ -97,26 +97,26 @@ TEST_F(ChiefFilesTest, FilesOfSeveralPatternsAreListedOnce) {
   EXPECT_EQ(files.files()[0].size(), 3073);
 }
 
-TEST_F(ChiefFilesTest, ProcessesOfTheChiefsMachineReadTheFilesThemselves) {
+TEST_F(ChiefFilesTest, ProcessesOnTheChiefsMachineReadItsFilesWithoutCopies) {
   WriteCifar("a.bin", 3, 1);
   EXPECT_EQ(SamplesOf(Cifar({Chief("a.bin")})), 3);
   EXPECT_THAT(DataFiles(Cifar({Chief("a.bin")})).value(), ElementsAre(directory_.Path("a.bin")));
 }
 
-TEST_F(ChiefFilesTest, CommandWithoutTheFilesSaysWhereToRunIt) {
+TEST_F(ChiefFilesTest, ErrorForAMissingChiefFileSaysThatItIsOnTheChiefsMachine) {
   proto::Job job;
   *job.mutable_data() = Cifar({Chief("lost.bin")});
   EXPECT_THAT(std::string(ReadDatasetSizes(job).status().message()),
               AllOf(HasSubstr("lost.bin"), HasSubstr("chief://PATH names a file of the chief's machine")));
 }
 
-TEST_F(ChiefFilesTest, HostsOfWorkersNeedNoFilesOfTheChief) {
+TEST_F(ChiefFilesTest, FilesOfTheChiefAreNotListedAsNeededOnHostsOfWorkers) {
   for (const char* name : {"a.bin", "b.bin"}) WriteCifar(name, 1, 1);
   EXPECT_THAT(DataFilesOfWorkers(Cifar({Chief("a.bin"), directory_.Path("b.bin")})).value(),
               ElementsAre(directory_.Path("b.bin")));
 }
 
-TEST_F(ChiefFilesTest, CopiesAreReadInPlaceOfTheFiles) {
+TEST_F(ChiefFilesTest, CopiesAreReadInPlaceOfTheFilesOfTheChief) {
   WriteCifar("b-0.bin", 400, 1);  // More bytes than one chunk.
   WriteCifar("b-[1].bin", 2, 2);
   WriteCifar("local.bin", 1, 3);
@@ -142,7 +142,7 @@ TEST_F(ChiefFilesTest, FilesAreFetchedOncePerHost) {
   EXPECT_EQ(reads_, 2);
 }
 
-TEST_F(ChiefFilesTest, CopiesOfFoldersKeepTheirNames) {
+TEST_F(ChiefFilesTest, CopiesOfFoldersKeepTheNamesOfFoldersAndFiles) {
   const auto picture = [](uint8_t value) { return testing::Png(std::vector<uint8_t>(4, value), 2, 2, 1); };
   Write("pets/cat/1.png", picture(1));
   Write("pets/dog/2.png", picture(2));
@@ -160,7 +160,7 @@ TEST_F(ChiefFilesTest, CopiesOfFoldersKeepTheirNames) {
                                                   [](absl::string_view) { return absl::OkStatus(); })));
 }
 
-TEST_F(ChiefFilesTest, PathsThatLeaveTheirFolderAreRefused) {
+TEST_F(ChiefFilesTest, ChiefPathsThatLeadOutOfTheirFolderAreRefused) {
   WriteCifar("data/a.bin", 1, 1);
   WriteCifar("secret/b.bin", 1, 1);
   for (const std::string& path :
@@ -222,7 +222,7 @@ class FaultyChiefTest : public ChiefFilesTest {
   proto::Data data_;
 };
 
-TEST_F(FaultyChiefTest, BrokenStreamIsContinuedWhereItBroke) {
+TEST_F(FaultyChiefTest, BrokenTransferIsContinuedAtTheByteWhereItBroke) {
   Write("whole", content_);
   const ChiefFiles listed = ChiefFiles::List(Cifar({Chief("whole")})).value();
   files_[0].set_crc32c(listed.files()[0].crc32c());
@@ -238,7 +238,7 @@ TEST_F(FaultyChiefTest, BrokenStreamIsContinuedWhereItBroke) {
   EXPECT_THAT(offsets, ElementsAre(0, 1000, 2000));
 }
 
-TEST_F(FaultyChiefTest, StreamThatAlwaysBreaksIsGivenUp) {
+TEST_F(FaultyChiefTest, TransferThatBreaksFiveTimesIsGivenUp) {
   const absl::Status status =
       Fetch([&](const std::string&, int64_t, absl::FunctionRef<absl::Status(absl::string_view)>) {
         ++reads_;

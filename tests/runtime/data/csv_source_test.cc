@@ -83,7 +83,7 @@ TEST_F(CsvTest, FloatsAreTheNearestToTheirText) {
   EXPECT_EQ(LabelOf(*data.train, 0), 7);
 }
 
-TEST_F(CsvTest, LinesMayEndInAnyUsualWay) {
+TEST_F(CsvTest, LinesMayEndWithLfCrlfOrTheEndOfTheFile) {
   for (const char* content : {"1,2,3\n4,5,6\n", "1,2,3\n4,5,6", "1,2,3\r\n4,5,6\r\n", "1,2,3\r\n4,5,6\r",
                               "\xef\xbb\xbf"
                               "1,2,3\n4,5,6\n\n\r\n",
@@ -108,7 +108,7 @@ TEST_F(CsvTest, LinesThatCrossBlocksOfTheFileAreReadWhole) {
   }
 }
 
-TEST_F(CsvTest, SeveralFilesWithHeadersAreOnePart) {
+TEST_F(CsvTest, FilesThatMatchAPatternAreReadAsOneSplitWithoutTheirHeaders) {
   proto::Job job = JobOf("x,y,label\n1,2,3\n");
   directory_.Write("train.csv.2", "x,y,label\n4,5,6\n7,8,9\n");
   job.mutable_data()->mutable_csv()->set_train(0, directory_.Path("train.csv*"));
@@ -234,7 +234,7 @@ TEST_F(CsvTest, FilesThatAreNoTablesOfNumbersAreRefusedNamingFileAndFault) {
 }
 
 // A first line with a fault is refused, like any other line with a fault, and not taken for a header.
-TEST_F(CsvTest, FirstLineWithAFaultIsNotTakenForAHeader) {
+TEST_F(CsvTest, FirstLineWithAnInvalidNumberIsAnErrorAndNoHeader) {
   for (const auto& [first, message] : std::vector<std::pair<std::string, std::string>>{
            {"1.5,,0", "column 1 (counted from 0): \"\" is no number: a value is missing"},
            {"1,2O,0", "column 1 (counted from 0): \"2O\" is no number"},
@@ -273,7 +273,7 @@ TEST_F(CsvTest, FirstLineWithAFaultIsNotTakenForAHeader) {
   }
 }
 
-TEST_F(CsvTest, LineOfNamesIsAHeader) {
+TEST_F(CsvTest, FirstLineWithColumnNamesIsSkippedAsAHeader) {
   for (const char* first :
        {"label,1x1,1x2", "e1,e2,label", "O2,CO2,label", "RI,Na,Mg", "NA,a,b", "_1,_2,_3", "label,0,1",
         "0,1,label", "\"a\",\"b\",\"c\"", "# a,b,c", "I,Q,label", "a,,c", "x,2nd,3rd", "x^2,x,label",
@@ -301,7 +301,7 @@ TEST_F(CsvTest, QuotedNumbersAndBlankLastLinesAreRead) {
   EXPECT_EQ(LabelOf(*data->train, 1), 6);
 }
 
-TEST_F(CsvTest, HeaderLinesAreLeftOutAsTheJobSays) {
+TEST_F(CsvTest, AsManyHeaderLinesAsTheJobStatesAreSkipped) {
   proto::Job job = JobOf("0,1,2\n3,4,5\n6,7,8\n");
   for (const int lines : {0, 1, 2}) {
     job.mutable_data()->mutable_csv()->set_header_lines(lines);

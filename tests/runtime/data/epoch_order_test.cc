@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(EpochOrderTest, IsAPermutation) {
+TEST(EpochOrderTest, EpochOrderIsAPermutationOfTheSamples) {
   const EpochOrder order(7, 0, 1000);
   std::set<int64_t> seen;
   for (int64_t i = 0; i < order.size(); ++i) seen.insert(order[i]);
@@ -25,7 +25,7 @@ TEST(EpochOrderTest, IsAPermutation) {
   EXPECT_EQ(*seen.rbegin(), 999);
 }
 
-TEST(EpochOrderTest, DependsOnSeedAndEpochOnly) {
+TEST(EpochOrderTest, EpochOrderDependsOnSeedAndEpochOnly) {
   const auto differs = [](const EpochOrder& a, const EpochOrder& b) {
     for (int64_t i = 0; i < a.size(); ++i) {
       if (a[i] != b[i]) return true;
@@ -37,7 +37,7 @@ TEST(EpochOrderTest, DependsOnSeedAndEpochOnly) {
   EXPECT_TRUE(differs(EpochOrder(7, 3, 100), EpochOrder(8, 3, 100)));
 }
 
-TEST(EpochOrderTest, OrderOfVeryManySamplesIsComputedWithoutMemory) {
+TEST(EpochOrderTest, OrderOfVeryManySamplesIsComputedOnDemandWithoutATable) {
   constexpr int64_t kSamples = 1'000'000'000'000;
   EXPECT_EQ(EpochOrder::BytesHeld(kSamples), 0);
   EXPECT_EQ(EpochOrder::BytesHeld(EpochOrder::kMostHeld), EpochOrder::kMostHeld * 4);
@@ -55,7 +55,7 @@ TEST(EpochOrderTest, OrderOfVeryManySamplesIsComputedWithoutMemory) {
   EXPECT_GT(differences, 990);
 }
 
-TEST(EpochOrderTest, FullShuffleIsTheRandomPermutationOfItsStream) {
+TEST(EpochOrderTest, FullShuffleIsTheRandomPermutationOfTheSeedAndEpoch) {
   const EpochOrder order(7, 3, 100);
   const std::vector<uint32_t> expected = RandomPermutation(RandomStream(7, RandomPurpose::kShuffle, 3), 100);
   for (int64_t i = 0; i < 100; ++i) EXPECT_EQ(order[i], expected[i]);
@@ -63,14 +63,14 @@ TEST(EpochOrderTest, FullShuffleIsTheRandomPermutationOfItsStream) {
 
 OrderRules FullRules() { return {.seed = 7, .samples = 100, .split = RankSplit::OfSteps(100, 10, 1)}; }
 
-TEST(EpochOrdersTest, SameEpochAgain_ReusesTheOrder) {
+TEST(EpochOrdersTest, SecondRequestForAnEpoch_ReturnsTheSameOrder) {
   EpochOrders orders(FullRules());
   const auto order = orders.Of(3);
   EXPECT_EQ(orders.Of(3), order);
   for (int64_t i = 0; i < 100; ++i) EXPECT_EQ((*order)[i], EpochOrder(7, 3, 100)[i]);
 }
 
-TEST(EpochOrdersTest, AnotherEpoch_ReleasesThePreviousOrder) {
+TEST(EpochOrdersTest, RequestForAnotherEpoch_ReleasesThePreviousOrder) {
   EpochOrders orders(FullRules());
   const std::weak_ptr<const EpochOrder> before = orders.Of(3);
   orders.Of(4);
@@ -169,7 +169,7 @@ TEST(EpochOrderTest, EverySampleIsUsedAsOftenAsTheShardingSays) {
   }
 }
 
-TEST(EpochOrderTest, RankUsesOnlyItsOwnSamplesExceptForLeftovers) {
+TEST(EpochOrderTest, RankUsesOnlySamplesOfItsOwnShardExceptForLeftOverSamples) {
   for (const Case& c : AllCases()) {
     if (c.sharding != Sharding::kFile && c.sharding != Sharding::kData) continue;
     SCOPED_TRACE(Name(c));
@@ -232,7 +232,7 @@ TEST(EpochOrderTest, ThreadsThatUseANewOrderAtOnceReadTheSameSamples) {
   for (const std::vector<int64_t>& own : seen) EXPECT_EQ(own, seen[0]);
 }
 
-TEST(EpochOrderTest, PositionsOfAJobCountEveryUseOfASample) {
+TEST(EpochOrderTest, JobPositionCountsEveryUseOfASampleInEarlierEpochs) {
   const OrderRules rules = RulesOf({{}, Sharding::kOff, 3, 6, 50, false});
   EXPECT_EQ(EpochOrders(rules).Of(2)->JobPositionOf(7), 2 * 150 + 7);
   EXPECT_EQ(EpochOrders(rules).Of(2)->samples(), 50);
@@ -247,7 +247,7 @@ OrderRules BlockRules(int64_t samples, int64_t block, int64_t window) {
           .split = RankSplit::OfSteps(samples, 10, 1)};
 }
 
-TEST(BlockShuffleTest, SamplesOfAWindowComeFromItsBlocks) {
+TEST(BlockShuffleTest, SamplesOfAWindowComeFromTheBlocksOfThatWindow) {
   for (const int64_t samples : {1000, 1003, 1049, 40}) {  // The last block has 50, 3, 49 and 40 samples.
     const auto order = EpochOrders(BlockRules(samples, 50, 4)).Of(1);
     std::set<int64_t> seen_blocks, blocks;
@@ -271,7 +271,7 @@ TEST(BlockShuffleTest, SamplesOfAWindowComeFromItsBlocks) {
   }
 }
 
-TEST(BlockShuffleTest, BlocksAndSamplesOfAWindowAreShuffled) {
+TEST(BlockShuffleTest, BlocksAreShuffledAndSamplesAreShuffledInsideEachWindow) {
   EpochOrders orders(BlockRules(1000, 10, 5));
   const auto order = orders.Of(0);
   std::vector<int64_t> first_window, blocks;

@@ -48,7 +48,7 @@ class HostCacheTest : public ::testing::Test {
   std::atomic<int> made_{0};
 };
 
-TEST(CacheKeyTest, FieldsOfOtherLengthsOrContentsGiveOtherKeys) {
+TEST(CacheKeyTest, FieldsWithDifferentLengthsOrContentsGiveDifferentKeys) {
   const std::string key = CacheKey().Add("ab").Add("c").text();
   EXPECT_EQ(key.size(), 32);
   EXPECT_EQ(key, CacheKey().Add("ab").Add("c").text());
@@ -63,14 +63,14 @@ TEST_F(HostCacheTest, EntryIsMadeOnceThenFound) {
   EXPECT_THAT(Names(), ElementsAre("a"));
 }
 
-TEST_F(HostCacheTest, EntryThatIsNotAcceptedIsMadeAnew) {
+TEST_F(HostCacheTest, EntryThatTheCallerDoesNotAcceptIsMadeAnew) {
   ASSERT_TRUE(Entry(Open(), "a", "old").ok());
   ASSERT_TRUE(Entry(Open(), "a", "new").ok());
   EXPECT_EQ(made_, 2);
   EXPECT_EQ(ReadFile(directory_.Path("cache/a")).value(), "new");
 }
 
-TEST_F(HostCacheTest, ThreadsThatRaceMakeOneEntry) {
+TEST_F(HostCacheTest, ThreadsThatWantTheSameEntryAtOnceMakeItOnce) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([this] { EXPECT_TRUE(Entry(Open(), "a", std::string(1 << 16, 'x')).ok()); });
@@ -80,7 +80,7 @@ TEST_F(HostCacheTest, ThreadsThatRaceMakeOneEntry) {
   EXPECT_THAT(Names(), ElementsAre("a"));
 }
 
-TEST_F(HostCacheTest, EntryThatCannotBeMadeLeavesNothing) {
+TEST_F(HostCacheTest, FailureToMakeAnEntryLeavesNoFile) {
   const absl::Status status = Open()
                                   .Entry(
                                       "a", [](const std::string&) { return true; },
@@ -105,7 +105,7 @@ TEST_F(HostCacheTest, LockHolderWithoutProgressIsNamedAfterTheDeadline) {
   EXPECT_FALSE(cache.TryLock("a").value().has_value());
 }
 
-TEST_F(HostCacheTest, ReleasedLockIsFreeAndLeavesNoFile) {
+TEST_F(HostCacheTest, ReleasedLockCanBeTakenAgainAndLeavesNoFile) {
   const HostCache cache = Open();
   { const CacheLock lock = cache.Lock("a").value(); }
   EXPECT_TRUE(cache.TryLock("a").value().has_value());
@@ -144,7 +144,7 @@ TEST_F(HostCacheTest, EntriesNotReadFor60DaysAreRemoved) {
                                    "records-" + key, "samples-" + key.substr(1)));
 }
 
-TEST_F(HostCacheTest, FolderStaysIfOneOfItsFilesWasRead) {
+TEST_F(HostCacheTest, FolderStaysInTheCacheIfOneOfItsFilesWasReadRecently) {
   Open();
   const std::string entry = "cache/chief-" + CacheKey().Add("data").text();
   ASSERT_TRUE(CreateDirectories(directory_.Path(entry)).ok());

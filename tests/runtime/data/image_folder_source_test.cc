@@ -88,7 +88,7 @@ TEST_F(ImageFolderTest, ClassesAreNumberedInTheOrderOfTheirNames) {
       ElementsAre(HasSubstr("train/cat/1.png"), HasSubstr("train/dog/10.PNG"), HasSubstr("test/dog/1.png")));
 }
 
-TEST_F(ImageFolderTest, ClassNamesAreTheFolderNamesAsUtf8) {
+TEST_F(ImageFolderTest, ClassNamesAreTheFolderNamesConvertedToUtf8) {
   WritePets();
   EXPECT_THAT(ClassNamesOf(JobOf().data()).value(), ElementsAre("cat", "dog"));
   proto::Job job = JobOf();
@@ -125,7 +125,7 @@ TEST_F(ImageFolderTest, ValidationSplitHasPicturesOfEveryClass) {
   for (const auto& [label, count] : counts) EXPECT_GE(count, 3) << label;  // The expected count is 10.
 }
 
-TEST_F(ImageFolderTest, SizeAndChannelsOfTheJobApplyToAllPictures) {
+TEST_F(ImageFolderTest, SizeAndChannelsGivenInTheJobApplyToAllPictures) {
   WritePets();
   Write("train/dog/3.jpg", testing::Jpeg(testing::Gradient(16, 8, 3), 16, 8, 3));
   proto::Job job = JobOf();
@@ -143,7 +143,7 @@ TEST_F(ImageFolderTest, SizeAndChannelsOfTheJobApplyToAllPictures) {
   }
 }
 
-TEST_F(ImageFolderTest, PictureThatCannotBeReadIsNamed) {
+TEST_F(ImageFolderTest, ErrorNamesThePictureThatCannotBeRead) {
   WritePets();
   Write("train/dog/3.png", testing::Png(testing::Gradient(4, 4, 1), 4, 4, 1));
   const std::string whole = Grey(1);
@@ -163,7 +163,7 @@ TEST_F(ImageFolderTest, PictureThatCannotBeReadIsNamed) {
                   AllOf(HasSubstr("dog/5.jpg: a JPEG in CMYK"), Not(HasSubstr("data.resize")))));
 }
 
-TEST_F(ImageFolderTest, FoldersThatContradictTheJobAreRefused) {
+TEST_F(ImageFolderTest, FoldersThatDoNotMatchTheClassesOfTheJobAreRefused) {
   EXPECT_THAT(ErrorOf(JobOf()), AllOf(HasSubstr("cannot read the folder"), HasSubstr("/train")));
   WritePets();
   proto::Job job = JobOf();
@@ -184,7 +184,7 @@ std::string Red() {
   return testing::Png(values, 2, 3, 3);
 }
 
-TEST_F(ImageFolderTest, OnePictureInColourMakesAllInColour) {
+TEST_F(ImageFolderTest, OneColourPictureGivesAllSamplesColourChannels) {
   for (const char* red : {"train/cat/a.png", "train/cat/b.png", "train/dog/x.png"}) {
     for (const char* name : {"train/cat/a.png", "train/cat/b.png", "train/dog/x.png", "test/dog/y.png"}) {
       Write(name, name == std::string(red) || std::string(name) == "test/dog/y.png" ? Red() : Grey(7));
@@ -202,7 +202,7 @@ TEST_F(ImageFolderTest, OnePictureInColourMakesAllInColour) {
 }
 
 // Cameras store thumbnails and colour profiles in a JPEG file before the picture itself.
-TEST_F(ImageFolderTest, ColourBehindLongRemarksOfAJpegIsFound) {
+TEST_F(ImageFolderTest, ColourOfAJpegIsFoundBehindLongMetadataSegments) {
   std::string jpeg = testing::Jpeg(std::vector<uint8_t>(2 * 3 * 3, 90), 2, 3, 3);
   jpeg.insert(2, "\xff\xe1\xff\xff" + std::string(65533, 'x'));
   Write("test/dog/y.png", Red());
@@ -214,7 +214,7 @@ TEST_F(ImageFolderTest, ColourBehindLongRemarksOfAJpegIsFound) {
   }
 }
 
-TEST_F(ImageFolderTest, ColourPictureAmongGreyPicturesIsAnErrorWhenItIsRead) {
+TEST_F(ImageFolderTest, PictureThatIsFoundToBeInColourOnlyWhenReadIsAnError) {
   WritePets();
   const Datasets data = LoadDatasets(JobOf()).value();
   // The file has changed since its header was read, so it is treated like a file whose header was never read.
@@ -229,7 +229,7 @@ TEST_F(ImageFolderTest, ColourPictureAmongGreyPicturesIsAnErrorWhenItIsRead) {
                                         HasSubstr("data.image_folder.channels: 3"))));
 }
 
-TEST_F(ImageFolderTest, FilesThatAreLeftOutAreNoted) {
+TEST_F(ImageFolderTest, NoteCountsFilesThatAreLeftOut) {
   WritePets();
   std::filesystem::remove(directory_.path() + "/train/cat/notes.txt");
   for (const char* quiet : {"train/cat/Thumbs.db", "train/cat/.DS_Store", "train/dog/desktop.ini",
@@ -249,7 +249,7 @@ TEST_F(ImageFolderTest, FilesThatAreLeftOutAreNoted) {
                           AllOf(HasSubstr("1 picture beside"), HasSubstr("train/6.png"))));
 }
 
-TEST_F(ImageFolderTest, PicturesOfMixedSizesAreNotedWithTheirSizes) {
+TEST_F(ImageFolderTest, NoteNamesTheSizesOfPicturesOfMixedSizes) {
   for (int i = 0; i < 30; ++i) {
     Write(absl::StrCat("train/cat/", i, ".png"), Grey(1));
     Write(absl::StrCat("train/dog/", i, ".png"), Grey(1));
@@ -269,7 +269,7 @@ TEST_F(ImageFolderTest, PicturesOfMixedSizesAreNotedWithTheirSizes) {
   EXPECT_THAT(ReadDatasetSizes(job).value().notes, SizeIs(0));
 }
 
-TEST_F(ImageFolderTest, ExtraLevelOfFoldersIsNamed) {
+TEST_F(ImageFolderTest, ErrorNamesAnExtraLevelOfFolders) {
   Write("train/pets/cat/1.png", Grey(1));
   Write("train/pets/dog/1.png", Grey(1));
   EXPECT_THAT(ErrorOf(JobOf()),
@@ -283,7 +283,7 @@ TEST_F(ImageFolderTest, ExtraLevelOfFoldersIsNamed) {
                     HasSubstr("but folders (a), so there is one level of folders too many")));
 }
 
-TEST_F(ImageFolderTest, SixteenBitPicturesThatUseFewBitsAreNoted) {
+TEST_F(ImageFolderTest, NoteSaysThatSixteenBitPicturesUseOnlyFewOfTheirBits) {
   WritePets();
   std::vector<uint16_t> values(6, 3780);
   png_image image = {};

@@ -119,7 +119,7 @@ class KeptSamplesTest : public ::testing::Test {
   const testing::TempDirectory directory_, cache_;
 };
 
-TEST_F(KeptSamplesTest, SamplesAreUnpackedOnceAndEqualTheFiles) {
+TEST_F(KeptSamplesTest, SamplesAreUnpackedOnceAndEqualThoseOfTheFiles) {
   for (const proto::Job& job : {Gzipped(), Csv()}) {
     ASSERT_TRUE(RemoveRecursively(cache_.path()).ok());
     const Content expected = Uncached(job);
@@ -150,7 +150,7 @@ TEST_F(KeptSamplesTest, EachChannelHasItsOwnScaling) {
   EXPECT_EQ(Entries().size(), 4u) << "samples, their origin, and two of their scalings";
 }
 
-TEST_F(KeptSamplesTest, AnotherSplitHasAnotherScaling) {
+TEST_F(KeptSamplesTest, ScalingIsComputedAnewForAnotherTrainingSplit) {
   proto::Job job = Gzipped();
   const Content before = ContentOf(job);
   job.mutable_data()->set_validation_samples(700);
@@ -160,7 +160,7 @@ TEST_F(KeptSamplesTest, AnotherSplitHasAnotherScaling) {
   EXPECT_TRUE(ContentOf(job) == Uncached(job));
 }
 
-TEST_F(KeptSamplesTest, ScalingIsFoundWithoutReadingSamples) {
+TEST_F(KeptSamplesTest, KeptScalingIsFoundWithoutReadingSamples) {
   const proto::Job job = Gzipped();
   const auto find = [](const proto::Job& of) {
     const DatasetSizes sizes = ReadDatasetSizes(of).value();
@@ -181,7 +181,7 @@ TEST_F(KeptSamplesTest, ScalingIsFoundWithoutReadingSamples) {
   EXPECT_FALSE(find(job).has_value());
 }
 
-TEST_F(KeptSamplesTest, EntriesOfChangedFilesAreRemovedByTheNextRead) {
+TEST_F(KeptSamplesTest, CacheEntriesOfChangedFilesAreRemovedByTheNextRead) {
   const proto::Job job = Gzipped();
   ContentOf(job);
   const std::vector<std::string> before = Entries();
@@ -194,7 +194,7 @@ TEST_F(KeptSamplesTest, EntriesOfChangedFilesAreRemovedByTheNextRead) {
   EXPECT_THAT(Entries(), ::testing::SizeIs(3));
 }
 
-TEST_F(KeptSamplesTest, SmallSplitsAndJobsWithoutACacheKeepNothing) {
+TEST_F(KeptSamplesTest, SmallSplitsAndJobsWithoutACacheLeaveNoCacheEntries) {
   proto::Job job = Gzipped();
   job.mutable_data()->set_cache(proto::Data::NONE);
   ContentOf(job);
@@ -248,7 +248,7 @@ TEST_F(KeptSamplesTest, CacheRemovedDuringUseLosesNoSample) {
   EXPECT_TRUE(ResolveScaling(job.data(), datasets).value() == Uncached(job).scaling);
 }
 
-TEST_F(KeptSamplesTest, BadDataGiveTheSameErrorAsWithoutACache) {
+TEST_F(KeptSamplesTest, InvalidDataGiveTheSameErrorAsWithoutACache) {
   proto::Job job = Gzipped();
   std::string labels = testing::IdxLabels(kSamples, 5);
   labels.back() = 77;
@@ -260,7 +260,7 @@ TEST_F(KeptSamplesTest, BadDataGiveTheSameErrorAsWithoutACache) {
   EXPECT_THAT(Entries(), IsEmpty());
 }
 
-TEST_F(KeptSamplesTest, ProcessesThatRaceShareOneEntry) {
+TEST_F(KeptSamplesTest, RanksThatReadAtTheSameTimeShareOneCacheEntry) {
   const proto::Job job = Gzipped();
   const Content expected = Uncached(job);
   std::vector<std::thread> ranks;
@@ -272,7 +272,7 @@ TEST_F(KeptSamplesTest, ProcessesThatRaceShareOneEntry) {
 }
 
 // The text of a kept scaling says to which files it belongs.
-TEST(KeptScalingTest, ScalingOfOtherFilesIsNotUsed) {
+TEST(KeptScalingTest, KeptScalingOfOtherFilesIsNotUsed) {
   const testing::TempDirectory cache;
   const KeptScaling::Origin origin = {.data = {}, .key = CacheKey().text(), .samples = 7, .channels = 2};
   const InputScaling scaling = {.mean = {0.1f, -1e-38f}, .deviation = {1e-45f, 3.4e38f}};

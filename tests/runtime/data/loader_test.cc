@@ -96,7 +96,7 @@ TEST_P(BatchLoaderTest, ShortBatchAfterAFullOneIsPaddedWithWeightZero) {
   }
 }
 
-TEST_P(BatchLoaderTest, BatchOfAnEmptySliceIsAllPadding) {
+TEST_P(BatchLoaderTest, BatchOfAnEmptySliceHasOnlyPaddingRows) {
   loader_.Announce(order_, {50, 50});
   ExpectBatch(loader_.Next().value(), {50, 50}, order_.get());
 }
@@ -115,7 +115,7 @@ TEST_P(BatchLoaderTest, BatchIsUnchangedWhileLaterBatchesAreBuilt) {
   ExpectBatch(loader_.Next().value(), next, order_.get());
 }
 
-TEST_P(BatchLoaderTest, OneBatchTakenAheadAllowsOneMoreAnnouncement) {
+TEST_P(BatchLoaderTest, LoaderWithTakenAheadOneAcceptsOneMoreAnnouncement) {
   BatchLoader::Options options = options_;
   options.taken_ahead = 1;
   std::vector<BatchBuffer> memory;
@@ -123,7 +123,7 @@ TEST_P(BatchLoaderTest, OneBatchTakenAheadAllowsOneMoreAnnouncement) {
   EXPECT_EQ(ahead.room(), loader_.room() + 1);
 }
 
-TEST_P(BatchLoaderTest, IsReadyOnceNextWouldNotWait) {
+TEST_P(BatchLoaderTest, LoaderIsReadyOnceNextReturnsWithoutWaiting) {
   EXPECT_FALSE(loader_.ready());
   loader_.Announce(order_, {0, 8});
   while (!loader_.ready()) std::this_thread::yield();
@@ -131,7 +131,7 @@ TEST_P(BatchLoaderTest, IsReadyOnceNextWouldNotWait) {
   EXPECT_FALSE(loader_.ready());
 }
 
-TEST_P(BatchLoaderTest, OrderOfBuiltBatches_IsReleased) {
+TEST_P(BatchLoaderTest, EpochOrder_IsReleasedOnceAllBatchesAreBuilt) {
   const std::weak_ptr<const EpochOrder> order = order_;
   while (loader_.room() > 0) loader_.Announce(order_, {0, 8});
   for (size_t taken = 0; taken + 1 < memory_.size(); ++taken) EXPECT_TRUE(loader_.Next().ok());
@@ -139,7 +139,7 @@ TEST_P(BatchLoaderTest, OrderOfBuiltBatches_IsReleased) {
   EXPECT_TRUE(order.expired());
 }
 
-TEST_P(BatchLoaderTest, SampleThatCannotBeReadFailsItsBatchOnly) {
+TEST_P(BatchLoaderTest, SampleThatCannotBeReadFailsOnlyTheBatchThatContainsIt) {
   std::vector<BatchBuffer> memory;
   BatchLoader loader(CountingDataset(49), options_, Buffers(memory, options_));
   for (const Slice slice : {Slice{40, 48}, Slice{48, 50}, Slice{0, 8}}) {
@@ -152,7 +152,7 @@ TEST_P(BatchLoaderTest, SampleThatCannotBeReadFailsItsBatchOnly) {
   }
 }
 
-TEST_P(BatchLoaderTest, AugmentationDependsOnThePositionInTheJob) {
+TEST_P(BatchLoaderTest, AugmentationDependsOnThePositionOfTheSampleInTheJob) {
   proto::Job job;
   job.set_seed(3);
   job.mutable_data()->mutable_augment()->mutable_random_crop()->set_pad(1);
@@ -191,7 +191,7 @@ class NotingSource final : public CountingSource {
   mutable std::string notes_;
 };
 
-TEST(BatchLoaderSourceTest, SampleIsExpectedFourSamplesBeforeItIsRead) {
+TEST(BatchLoaderSourceTest, SourceIsToldOfASampleFourSamplesBeforeItIsRead) {
   const auto source = std::make_shared<NotingSource>();
   BatchBuffer first(8, kElements), second(8, kElements);
   const BatchLoader::Options options = {.prefetch_batches = 0, .threads = 1};

@@ -59,7 +59,7 @@ TEST_F(NpyTest, ArraysWrittenByNumPyAreRead) {
                                        .train);
 }
 
-TEST_F(NpyTest, FloatLabelsAreTargets) {
+TEST_F(NpyTest, FloatLabelsAreReadAsTargetsOfMeanSquaredError) {
   proto::Job job =
       JobOf(testing::ReferenceFile("numpy_images.npy"), testing::ReferenceFile("numpy_floats.npy"));
   EXPECT_THAT(ErrorOf(job), AllOf(HasSubstr("values of type <f4"), HasSubstr("takes classes")));
@@ -72,7 +72,7 @@ TEST_F(NpyTest, FloatLabelsAreTargets) {
   }
 }
 
-TEST_F(NpyTest, FloatImagesAreReadAsFloats) {
+TEST_F(NpyTest, FloatImagesAreReadAsFloatsWithoutScaling) {
   proto::Job job =
       JobOf(testing::ReferenceFile("numpy_float_images.npy"), testing::ReferenceFile("numpy_labels.npy"));
   EXPECT_EQ(ReadDatasetSizes(job)->type, ValueType::kFloat);
@@ -104,7 +104,7 @@ TEST_F(NpyTest, ValuesThatAreNotFiniteAreRefusedNamingFileAndSample) {
   }
 }
 
-TEST_F(NpyTest, ChannelsInFrontOfPixelsAreNoted) {
+TEST_F(NpyTest, NoteSaysThatImagesSeemToHaveChannelsFirst) {
   const std::string labels = testing::ReferenceFile("numpy_labels.npy");
   for (const auto& [shape, bytes, noted] :
        std::vector<std::tuple<const char*, int, bool>>{{"(4, 3, 32, 32)", 4 * 3 * 32 * 32, true},
@@ -249,7 +249,7 @@ TEST_F(NpyTest, UnsupportedTypesAreRefusedWithTheRemedy) {
   }
 }
 
-TEST_F(NpyTest, PicklesAreRefusedAndNeverRead) {
+TEST_F(NpyTest, FileWithPickledObjectsIsRefused) {
   EXPECT_THAT(
       ErrorOf(JobOf(testing::ReferenceFile("numpy_images.npy"), testing::ReferenceFile("numpy_pickle.npy"))),
       AllOf(HasSubstr("numpy_pickle.npy"), HasSubstr("pickled objects")));

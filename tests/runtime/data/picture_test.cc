@@ -38,7 +38,7 @@ std::string ErrorOf(const std::string& file, const Shape& shape) {
   return std::string(DecodePicture(Span(file), PngName, shape, false, values.data()).message());
 }
 
-TEST(PictureTest, PngHasTheValuesThatWereWritten) {
+TEST(PictureTest, DecodedPngHasTheValuesThatWereEncoded) {
   for (const int64_t channels : {1, 3}) {
     const Bytes values = testing::Gradient(5, 7, channels);
     const std::string file = testing::Png(values, 5, 7, channels);
@@ -48,7 +48,7 @@ TEST(PictureTest, PngHasTheValuesThatWereWritten) {
   }
 }
 
-TEST(PictureTest, JpegIsNearTheValuesThatWereWritten) {
+TEST(PictureTest, DecodedJpegIsNearTheValuesThatWereEncoded) {
   for (const int64_t channels : {1, 3}) {
     const Bytes values = testing::Gradient(16, 24, channels);
     const std::string file = testing::Jpeg(values, 16, 24, channels);
@@ -91,7 +91,7 @@ TEST(PictureTest, JpegDecodesToLibjpegTurbosBitsAtAnyAlignment) {
   }
 }
 
-TEST(PictureTest, JpegWithRemarksBeforeItsTablesIsDecoded) {
+TEST(PictureTest, JpegWithCommentSegmentsBeforeItsTablesIsDecoded) {
   const std::string file = testing::Jpeg(testing::Gradient(8, 8, 3), 8, 8, 3);
   const Bytes expected = Decode(file, {8, 8, 3});
   const std::string comment(
@@ -176,7 +176,7 @@ TEST(PictureTest, PictureOfAnotherFormatIsRefusedNamingTheFormat) {
   }
 }
 
-TEST(PictureTest, JpegOfUnknownSamplingIsRefused) {
+TEST(PictureTest, JpegWithUnsupportedSamplingFactorsIsRefused) {
   std::string file = testing::Jpeg(testing::Gradient(8, 8, 3), 8, 8, 3);
   const size_t frame = file.find("\xff\xc0");
   ASSERT_NE(frame, std::string::npos);
@@ -229,7 +229,7 @@ TEST(PictureTest, PictureOfAnotherSizeIsRefusedUnlessItIsResized) {
   }
 }
 
-TEST(PictureTest, TruncatedFileIsRefusedAndChangedFileIsRefusedOrDecoded) {
+TEST(PictureTest, TruncatedPictureIsRefusedAndCorruptedPictureIsRefusedOrDecoded) {
   const Bytes values = testing::Gradient(8, 8, 3);
   for (const std::string& file : {testing::Png(values, 8, 8, 3), testing::Jpeg(values, 8, 8, 3)}) {
     for (size_t size = 0; size < file.size() - 2; ++size) {

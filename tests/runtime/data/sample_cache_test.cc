@@ -107,12 +107,12 @@ TEST_P(SampleCacheTest, SamplesEqualTheirSourceAndAreReadFromItOnce) {
   EXPECT_EQ(opened_, 1);
 }
 
-TEST_P(SampleCacheTest, AnotherKeyMakesAnotherEntry) {
+TEST_P(SampleCacheTest, DifferentKeysGetSeparateEntries) {
   const auto first = Open("data").value(), second = Open("other").value();
   EXPECT_EQ(opened_, 2);
 }
 
-TEST_P(SampleCacheTest, RanksThatRaceReadTheSourceOnce) {
+TEST_P(SampleCacheTest, RanksThatOpenTheCacheAtOnceReadTheSourceOnce) {
   std::vector<std::thread> ranks;
   std::vector<std::shared_ptr<const SampleSource>> opened(6);
   for (auto& cached : opened) ranks.emplace_back([this, &cached] { cached = Open().value(); });
@@ -213,7 +213,7 @@ TEST_P(MemoryCacheTest, MemoryIsFreedWithItsLastRank) {
   EXPECT_EQ(opened_, 2);
 }
 
-TEST_P(MemoryCacheTest, NoteOfAProcessWithAReusedNumberIsStale) {
+TEST_P(MemoryCacheTest, NoteOfAnEarlierProcessWithTheSameProcessIdIsStale) {
   const auto first = Open().value();
   const std::string note = OnlyFile();
   const int64_t start = ProcessStart(getpid()).value();
@@ -230,7 +230,7 @@ TEST_P(MemoryCacheTest, NoteOfAProcessWithAReusedNumberIsStale) {
   }
 }
 
-TEST_P(MemoryCacheTest, NotesOfEndedRanksAreRemovedByTheNextRank) {
+TEST_P(MemoryCacheTest, NotesOfEndedRanksAreRemovedWhenARankOpensTheCache) {
   ASSERT_TRUE(Open("old").ok());
   const auto kept = Open("new").value();
   EXPECT_THAT(ListDirectory(directory_.Path("cache")).value(),
@@ -382,7 +382,7 @@ TEST_F(CachedJobTest, RenumberedClassesChangeTheLabelsOfTestSamples) {
   EXPECT_THAT(Samples(*LoadDatasets(job).value().test), ElementsAre(std::pair(3, 0)));
 }
 
-TEST_F(CachedJobTest, DamagedPictureIsNamedAsWithoutACache) {
+TEST_F(CachedJobTest, ErrorNamesADamagedPictureAlsoWhenSamplesAreCached) {
   Write("pets/cat/1.png", 1);
   Write("pets/dog/2.png", 2);
   std::string cut = testing::Png(testing::Gradient(4, 4, 1), 4, 4, 1);

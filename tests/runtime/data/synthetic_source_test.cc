@@ -55,7 +55,7 @@ TEST(SyntheticSourceTest, SampleDependsOnItsIndexSplitAndSeedOnly) {
   }
 }
 
-TEST(SyntheticSourceTest, ValuesAndLabelsMayBeReadAlone) {
+TEST(SyntheticSourceTest, ValuesAndLabelsReadSeparatelyEqualThoseReadTogether) {
   for (const proto::Job& job : {NoiseJob(20), SectionsJob()}) {
     const Datasets data = LoadDatasets(job).value();
     const Dataset& train = *data.train;
@@ -68,7 +68,7 @@ TEST(SyntheticSourceTest, ValuesAndLabelsMayBeReadAlone) {
   }
 }
 
-TEST(SyntheticSourceTest, NoiseIsUniformInValuesAndClasses) {
+TEST(SyntheticSourceTest, NoiseHasUniformlyDistributedValuesAndClasses) {
   const Datasets data = LoadDatasets(NoiseJob(7000)).value();
   EXPECT_EQ(data.train->sample_shape(), (Shape{9, 11, 3}));
   std::vector<int64_t> of_class(7), of_value(256);
@@ -83,7 +83,7 @@ TEST(SyntheticSourceTest, NoiseIsUniformInValuesAndClasses) {
   for (const int64_t count : of_value) EXPECT_NEAR(count, expected, 5 * 91);
 }
 
-TEST(SyntheticSourceTest, SectionsHaveLayersThatAreBrighterForHigherClasses) {
+TEST(SyntheticSourceTest, LayersOfASyntheticSectionAreBrighterForHigherClasses) {
   const Datasets data = LoadDatasets(SectionsJob()).value();
   const Dataset& train = *data.train;
   EXPECT_EQ(train.label_format().shape, (Shape{48, 64}));
@@ -121,7 +121,7 @@ TEST(SyntheticSourceTest, HundredBillionSamplesNeedNoPreparation) {
   EXPECT_NE(last.values, SampleOf(*data.validation, many / 10 - 1 - (int64_t{1} << 32)).values);
 }
 
-TEST(SyntheticSourceTest, TargetsAreRefused) {
+TEST(SyntheticSourceTest, JobWithFloatTargetsIsRefused) {
   proto::Job job = NoiseJob(20);
   job.mutable_model()->mutable_loss()->mutable_mean_squared_error();
   job.mutable_data()->clear_classes();

@@ -89,7 +89,7 @@ TEST_F(TfrecordTest, FilesWrittenByTensorFlowAreRead) {
       *LoadDatasets(ReferenceJob("tensorflow_png.tfrecord", {4, 5, 3})).value().train);
 }
 
-TEST_F(TfrecordTest, ListsOfFloatsAreReadAsValues) {
+TEST_F(TfrecordTest, FloatListsAreReadAsSampleValuesWithoutScaling) {
   const auto sample = [](const std::vector<float>& values) {
     proto::Example example;
     TETHYS_CHECK(example.ParseFromString(Sample("", {3})));
@@ -113,7 +113,7 @@ TEST_F(TfrecordTest, ListsOfFloatsAreReadAsValues) {
                         "2] of floats"));
 }
 
-TEST_F(TfrecordTest, SeveralFilesAreOnePartAndRecordsMayBeOfAnyLength) {
+TEST_F(TfrecordTest, SeveralFilesAreReadAsOneSplitWithRecordsOfAnyLength) {
   proto::Job job;
   job.mutable_data()->set_classes(10);
   std::string content;
@@ -167,7 +167,7 @@ TEST_F(TfrecordTest, EveryTruncationAndEveryChangedByteIsDetected) {
   }
 }
 
-TEST_F(TfrecordTest, FalseLengthsAreRefusedWithoutAllocatingMemory) {
+TEST_F(TfrecordTest, RecordLengthsBeyondTheEndOfTheFileAreRefusedWithoutAllocation) {
   for (const uint64_t length : {uint64_t{1} << 62, ~uint64_t{0}, uint64_t{1000}}) {
     const std::string head = LittleEndian(length, 8);
     EXPECT_THAT(ErrorOf(JobOf(head + LittleEndian(MaskedCrc32c(head), 4) + std::string(20, 'x'))),
@@ -175,7 +175,7 @@ TEST_F(TfrecordTest, FalseLengthsAreRefusedWithoutAllocatingMemory) {
   }
 }
 
-TEST_F(TfrecordTest, MistakesInFeaturesAreNamed) {
+TEST_F(TfrecordTest, ErrorNamesFeaturesThatAreMissingOrHaveWrongSizes) {
   const std::string good = Record(Sample("abcd", {1}));
   proto::Job job = JobOf(good);
   job.mutable_data()->mutable_tfrecord()->set_label_feature("class");
@@ -232,7 +232,7 @@ TEST_F(TfrecordTest, LastOfSeveralFeaturesOfOneNameIsUsed) {
   EXPECT_EQ(label, 2);
 }
 
-TEST_F(TfrecordTest, NoFeatureIsTakenFromTheRecordBefore) {
+TEST_F(TfrecordTest, MissingFeatureIsNotTakenFromThePreviousRecord) {
   const std::string good = Record(Sample("abcd", {1}));
   EXPECT_THAT(ErrorOf(JobOf(good + Record(Sample("efgh", {}))), 1),
               HasSubstr("record 1 has no feature \"label\" but \"image\""));
@@ -243,7 +243,7 @@ TEST_F(TfrecordTest, NoFeatureIsTakenFromTheRecordBefore) {
               HasSubstr("record 1: feature \"label\" holds nothing"));
 }
 
-TEST_F(TfrecordTest, FeatureOfSeveralTypesIsRefused) {
+TEST_F(TfrecordTest, FeatureWithValuesOfSeveralTypesIsRefused) {
   proto::RecordedExample example;
   TETHYS_CHECK(example.ParseFromString(Sample("abcd", {1})));
   for (proto::RecordedEntry& entry : *example.mutable_features()->mutable_feature()) {
@@ -290,7 +290,7 @@ TEST_F(TfrecordTest, DamagedGzipNamesTheFileAndLeavesNoCacheEntry) {
               AllOf(HasSubstr("a.tfrecord (unpacked"), HasSubstr("cut")));
 }
 
-TEST_F(TfrecordTest, DamagedUnpackedFileIsAnErrorAndMadeAnew) {
+TEST_F(TfrecordTest, DamageInAnUnpackedCacheFileIsAnErrorAndTheFileIsMadeAnew) {
   const proto::Job job = JobOf(testing::Gzip(Record(Sample("abcd", {1}))));
   ASSERT_TRUE(LoadDatasets(job).ok());
   const std::string cache = directory_.Path("cache"), unpacked = ListDirectory(cache).value().at(0);
@@ -336,7 +336,7 @@ class RecordIndexTest : public TfrecordTest {
   int records_ = 0;
 };
 
-TEST_F(RecordIndexTest, SecondOpeningReadsTheIndex) {
+TEST_F(RecordIndexTest, IndexIsReadInPlaceOfTheRecordsWhenAFileIsOpenedAgain) {
   const proto::Job job = LargeJob();
   ExpectSamples(job);
   ASSERT_THAT(Names(), ::testing::ElementsAre(::testing::StartsWith("records-")));
@@ -376,7 +376,7 @@ TEST_F(RecordIndexTest, ChangedFileGetsANewIndex) {
   EXPECT_EQ(Names().size(), 2u);
 }
 
-TEST_F(RecordIndexTest, WithoutACacheTheIndexIsHeldInMemory) {
+TEST_F(RecordIndexTest, WithoutACacheDirectoryTheIndexIsHeldInMemory) {
   proto::Job job = LargeJob();
   job.mutable_data()->set_cache_dir(directory_.Write("file", "no folder") + "/below");
   ExpectSamples(job);
@@ -402,7 +402,7 @@ TEST_F(RecordIndexTest, RecordPositionsBeyondTheMemoryLimitAreReadFromTheIndex) 
   EXPECT_THAT(std::string(indexed.ReadPayload(0).status().message()), HasSubstr("records-"));
 }
 
-TEST_F(RecordIndexTest, DamagedFileIsNamedWithTheRecord) {
+TEST_F(RecordIndexTest, ErrorNamesTheDamagedFileAndTheRecord) {
   proto::Job job = LargeJob();
   std::string content = ReadFile(job.data().tfrecord().train(0)).value();
   EXPECT_THAT(ErrorOf(JobOf(content.substr(0, content.size() - 1))), HasSubstr("a.tfrecord, record"));
@@ -434,7 +434,7 @@ TEST_F(TfrecordTest, PicturesOfDifferentSizesAreResizedToOneSize) {
   EXPECT_THAT(labels, ::testing::ElementsAre(4, 4, 5, 5, 6, 6, 7, 7));
 }
 
-TEST_F(TfrecordTest, OnePictureInColourMakesAllInColour) {
+TEST_F(TfrecordTest, OneColourPictureGivesAllSamplesColourChannels) {
   const std::string grey = testing::Png({7, 7, 7, 7}, 2, 2, 1);
   const std::string red = testing::Png({9, 0, 0, 9, 0, 0, 9, 0, 0, 9, 0, 0}, 2, 2, 3);
   const Datasets data = LoadDatasets(JobOf(Record(Sample(grey, {1})) + Record(Sample(red, {2})), {})).value();
@@ -477,7 +477,7 @@ TEST_F(TfrecordTest, EmptyFilesAreSkippedUnlessAllAreEmpty) {
   EXPECT_THAT(ErrorOf(job), HasSubstr("the 3 files from "));
 }
 
-TEST_F(TfrecordTest, RawImagesAndTheirMapsAreResized) {
+TEST_F(TfrecordTest, RawImagesAndTheirLabelMapsAreResized) {
   proto::Job job = JobOf(Record(Sample(std::string("\0\100\200\300", 4), {1, 2, 3, 4})));
   job.mutable_data()->mutable_resize()->set_height(1);
   job.mutable_data()->mutable_resize()->set_width(4);

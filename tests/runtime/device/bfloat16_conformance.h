@@ -71,7 +71,7 @@ TEST_P(Bfloat16Conformance, NanStaysNan) {
   }
 }
 
-TEST_P(Bfloat16Conformance, OnlyTheFirstCountElementsAreWritten) {
+TEST_P(Bfloat16Conformance, ConversionWritesOnlyTheFirstCountElements) {
   auto ones = Floats({1, 1, 1}), out = Floats({5, 5, 5});
   Array<Bfloat16> rounded(*this, std::vector<Bfloat16>(3));
   for (const int64_t count : {0, 2}) {

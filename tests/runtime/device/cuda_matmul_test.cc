@@ -162,7 +162,7 @@ TEST(CudaMatmul, ProductWithoutBias_AddsNoBias) {
   EXPECT_EQ(c, 11);
 }
 
-TEST(CudaMatmul, ProductInBfloat16_WritesTheResultTypeOfItsShape) {
+TEST(CudaMatmul, ProductOfBfloat16_IsWrittenAsFloat32OrBfloat16AsRequested) {
   const std::vector<__nv_bfloat16> a = {1.0f, 128.0f}, b = {1.0f, 3.0f};  // Shapes [1, 2] and [2, 1].
   auto stream = CreateStream().value();
   bias_algorithm = Bias::kHas;

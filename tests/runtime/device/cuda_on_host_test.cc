@@ -40,7 +40,7 @@ TEST(CudaOnHost, ColumnSumsAreCorrectForAnyNumberOfRows) {
 
 // In the five shapes, the outputs of one, four, two, two and four images take a multiple of 16 bytes, so that
 // the next image's outputs are aligned. The last two shapes have packs of channels.
-TEST(CudaOnHost, LoweredConvolutionInPartsHasTheResultsOfTheWhole) {
+TEST(CudaOnHost, ConvolutionLoweredInPartsEqualsConvolutionLoweredAsAWhole) {
   auto device = cuda::CreateDevice({}).value();
   auto stream = device->CreateStream().value();
   const ConvolutionShape shapes[] = {
@@ -73,7 +73,7 @@ TEST(CudaOnHost, LoweredConvolutionInPartsHasTheResultsOfTheWhole) {
 }
 
 // An error of cudaMalloc, whether a retry succeeds or not, must not be reported by the next launch.
-TEST(CudaOnHost, PooledMemoryIsFreedBeforeAllocationFails) {
+TEST(CudaOnHost, PooledMemoryIsFreedBeforeAnAllocationFails) {
   auto device = cuda::CreateDevice({}).value();
   auto stream = device->CreateStream().value();
   auto conversion = device->CreateInputConversion(0, {}).value();
@@ -102,7 +102,7 @@ TEST(CudaOnHost, CopyFromPageableMemoryReadsItBeforeReturning) {
   }
 }
 
-TEST(CudaOnHost, ReportedErrorIsCleared) {
+TEST(CudaOnHost, CudaErrorIsClearedOnceItHasBeenReported) {
   void* block = nullptr;
   const absl::Status refused = cuda::CudaStatus(cudaMalloc(&block, size_t{1} << 40), "cudaMalloc(&block)");
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);

@@ -12,7 +12,7 @@
 
 namespace tethys {
 
-TEST_P(DeviceConformance, BytesAreStandardised) {
+TEST_P(DeviceConformance, BytesAreStandardisedWithOneMeanAndDeviation) {
   std::vector<uint8_t> bytes(256 + 7);
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i);
   Array<uint8_t> in(*this, bytes);
@@ -72,7 +72,7 @@ TEST_P(DeviceConformance, FloatsAreStandardisedWithoutDivisionBy255) {
   }
 }
 
-TEST_P(DeviceConformance, SumsEqualRoundedFloatSums) {
+TEST_P(DeviceConformance, SumsOfTwoArraysEqualFloatSumsRoundedToTheArrayType) {
   for (const ElementType type : {ElementType::kFloat32, device_->activation_type()}) {
     const auto stored = [&](float value) {
       return type == ElementType::kFloat32 ? value : arithmetic_.Stored(value);

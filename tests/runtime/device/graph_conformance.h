@@ -18,7 +18,7 @@ TEST_P(GraphConformance, EachLaunchReadsCurrentMemory) {
   EXPECT_EQ(After(*graph, 3), 3);
 }
 
-TEST_P(GraphConformance, GraphMayUseAnotherStreamBetweenTwoEvents) {
+TEST_P(GraphConformance, GraphMayContainWorkOnAnotherStreamBetweenTwoEvents) {
   const auto brought = NewEvent(), passed_on = NewEvent();
   const auto work = [&]() -> absl::Status {
     TETHYS_RETURN_IF_ERROR(Bring());
@@ -43,7 +43,7 @@ TEST_P(GraphConformance, CaptureFailsIfAJoinedStreamIsNotAwaited) {
   EXPECT_FALSE(device_->Capture(*stream_, work).ok());
 }
 
-TEST_P(GraphConformance, CaptureReturnsErrorOfWorkAndStreamStaysUsable) {
+TEST_P(GraphConformance, CaptureReturnsTheErrorOfTheCapturedWorkAndStreamStaysUsable) {
   const auto fails = [&]() -> absl::Status {
     TETHYS_RETURN_IF_ERROR(Bring());
     return absl::OutOfRangeError("no more");
@@ -89,7 +89,7 @@ TEST_P(GraphConformance, WaitForTimedEventWaitsForTheLaunchThatRecordsIt) {
 
 // Each launch drops elements by the row number that is in memory at that time. For some of these row numbers
 // the element is kept, for others it is dropped.
-TEST_P(GraphConformance, EachLaunchReadsTheRowNumberOfDropoutFromMemory) {
+TEST_P(GraphConformance, EachLaunchReadsTheRowNumberForDropoutFromMemory) {
   const auto dropout = device_->Create(DropoutShape{.rows = 1, .elements = 1, .seed = 5}).value();
   constexpr int64_t kBytes = sizeof(uint64_t);
   const auto next = device_->Allocate(kBytes, MemoryKind::kPinnedHost).value();

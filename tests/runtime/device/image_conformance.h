@@ -73,7 +73,7 @@ TEST_P(ImageConformance, MaxPoolingAgreesWithItsReferenceInAllShapes) {
   }
 }
 
-TEST_P(ImageConformance, OnlyOneOfSeveralLargestPixelsGetsTheGradient) {
+TEST_P(ImageConformance, MaxPoolingGivesTheGradientToOneOfSeveralEqualLargestPixels) {
   auto pooling =
       device_->Create(MaxPoolingShape{.rows = 1, .in = {4, 4, 3}, .window = SquareWindow(2, 2, 0, 0)})
           .value();
@@ -86,7 +86,7 @@ TEST_P(ImageConformance, OnlyOneOfSeveralLargestPixelsGetsTheGradient) {
   EXPECT_EQ(std::count(gradients.begin(), gradients.end(), 0.0f), 36);
 }
 
-TEST_P(ImageConformance, PaddingIsNeverTheMaximum) {
+TEST_P(ImageConformance, PaddingIsNeverTheMaximumOfAPoolingWindow) {
   auto pooling =
       device_->Create(MaxPoolingShape{.rows = 1, .in = {3, 3, 1}, .window = SquareWindow(2, 2, 1, 0)})
           .value();

@@ -174,7 +174,7 @@ TEST_F(Nccl, TwoRanksGetExactSumsOfBothBuckets) {
   });
 }
 
-TEST_F(Nccl, TwoRanksReduceScatterGatherAndSend) {
+TEST_F(Nccl, TwoRanksReduceScatterAllGatherSendAndReceive) {
   if (gpus_ == 1) GTEST_SKIP() << "one GPU";
   Among(2, [](Rank& rank) {
     const int own = rank.group->rank();
@@ -198,7 +198,7 @@ TEST_F(Nccl, JoinWithoutPeerFailsAtTheDeadline) {
   EXPECT_EQ(Join(group).status().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST_F(Nccl, AbortedGroupRefusesWork) {
+TEST_F(Nccl, AbortedGroupAnswersCancelledToAllReduceAndCheck) {
   Among(1, [](Rank& rank) {
     Floats values(rank, {1});
     rank.group->Abort();

@@ -100,7 +100,7 @@ inline std::vector<std::vector<float>> TrustArenas(const FormulaCase& formula) {
   return arenas;
 }
 
-TEST_P(DeviceConformance, TrustRatioScalesTheStepsOfItsRegion) {
+TEST_P(DeviceConformance, TrustRatioOfARegionScalesItsUpdate) {
   for (const FormulaCase& formula : kTrustFormulas) {
     SCOPED_TRACE(static_cast<int>(formula.formula));
     const auto arenas = TrustArenas(formula);
@@ -158,7 +158,7 @@ TEST_P(DeviceConformance, LargestTrustRatioLeavesParametersFinite) {
   }
 }
 
-TEST_P(DeviceConformance, RuleWithTrustZeroOrDecoupledDecayIsRefused) {
+TEST_P(DeviceConformance, UpdateRuleWithTrustOfZeroOrDecoupledDecayIsRefused) {
   UpdateRule rule = {.formula = UpdateFormula::kLars, .constants = kUpdateConstants};
   EXPECT_TRUE(device_->CreateUpdate(rule, {}).ok());
   rule.constants.trust = 0;

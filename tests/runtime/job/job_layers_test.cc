@@ -57,7 +57,7 @@ TEST(PutOverTest, ListInAOneofMemberReplacesTheLowerListAsAWhole) {
             "model { vgg { depth: 11 dense_units: 7 } }");
 }
 
-TEST(PutOverTest, MemberOfAOneofDropsTheOtherMember) {
+TEST(PutOverTest, MemberSetInTheUpperFileReplacesTheOtherMemberOfItsOneof) {
   EXPECT_EQ(Over("strategy { mirrored {} }", "strategy { parameter_server { servers: 2 } }"),
             "strategy { mirrored { } }");
   EXPECT_EQ(Over("global_batch_size: 64", "batch_size_per_worker: 32"), "global_batch_size: 64");
@@ -104,7 +104,7 @@ class JobLayersTest : public ::testing::Test {
   testing::TempDirectory directory_;
 };
 
-TEST_F(JobLayersTest, BaseIsRelativeToTheFolderOfTheFile) {
+TEST_F(JobLayersTest, PathOfABaseIsRelativeToTheFolderOfTheFileThatNamesIt) {
   Write("shared/models/net.textproto", kJob);
   Write("shared/three.textproto", "base: \"models/net.textproto\" epochs: 7");
   const std::string path =
@@ -127,7 +127,7 @@ TEST_F(JobLayersTest, ResultEqualsOneFileWithAllFields) {
   EXPECT_EQ(Load(derived, {"epochs=2"}).epochs(), 2) << "flags come after all files";
 }
 
-TEST_F(JobLayersTest, OtherKindOfModelReplacesTheModelOfTheBase) {
+TEST_F(JobLayersTest, ModelOfAnotherKindReplacesTheModelOfTheBase) {
   Write("base.textproto", kJob);
   const std::string lenet =
       Write("lenet.textproto", "base: \"base.textproto\"\nmodel { resnet { depth: 18 } }");
@@ -188,7 +188,7 @@ TEST_F(JobLayersTest, ErrorInAReplacedMemberDoesNotNameTheBase) {
   EXPECT_EQ(ReadJobLayers(third)->places.Find("strategy.mirrored.gradients"), third + ":3:3");
 }
 
-TEST_F(JobLayersTest, ErrorFoundAfterLoadingGetsItsPlaceInTheBase) {
+TEST_F(JobLayersTest, ErrorFoundAfterLoadingIsPrefixedWithLineAndColumnInTheBase) {
   const std::string base = Write("base.textproto", kJob);
   const std::string derived = Write("job.textproto", "base: \"base.textproto\"");
   EXPECT_EQ(WithPlace(absl::InvalidArgumentError("model.layer[1]: too wide"), derived, {}).message(),
@@ -201,7 +201,7 @@ TEST_F(JobLayersTest, TextOfABaseThatIsNoJobIsRefusedWithItsPlace) {
               AllOf(StartsWith(base + ":2:6: "), HasSubstr("did you mean 'epochs'?")));
 }
 
-TEST_F(JobLayersTest, MissingBaseIsNamedWithThePlaceThatNamesIt) {
+TEST_F(JobLayersTest, ErrorNamesTheMissingBaseAndTheLineThatRefersToIt) {
   const std::string derived = Write("job.textproto", "epochs: 1\nbase: \"nowhere.textproto\"");
   EXPECT_EQ(LoadJob(derived, {}).status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(Refusal(derived),

@@ -25,7 +25,7 @@ std::ostream& operator<<(std::ostream& out, const Mistake& mistake) { return out
 
 class MistakeTest : public ::testing::TestWithParam<Mistake> {};
 
-TEST_P(MistakeTest, IsRefusedWithPlaceAndRemedy) {
+TEST_P(MistakeTest, JobWithTheMistakeIsRefusedWithPlaceAndRemedy) {
   const Mistake& mistake = GetParam();
   const std::string error = ErrorOf(Edited(mistake.old_text, mistake.new_text));
   EXPECT_THAT(error, StartsWith(mistake.where));

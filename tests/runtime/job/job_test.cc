@@ -54,7 +54,7 @@ TEST(ResolveTest, ResolvedJobHasEveryDefaultSet) {
   EXPECT_THAT(job.optimizer().no_weight_decay(), ElementsAre("/bias", "/scale", "/offset"));
 }
 
-TEST(ResolveTest, BlockShuffleHasDefaultSizes) {
+TEST(ResolveTest, BlockShuffleGetsDefaultBlockAndWindowSizes) {
   const proto::Job job = Job({"data.shuffle=blocks", "data.sharding=AUTO"});
   EXPECT_EQ(job.data().shuffle().blocks().samples(), 1024);
   EXPECT_EQ(job.data().shuffle().blocks().window(), 8);
@@ -76,7 +76,7 @@ TEST(ResolveTest, FieldsThatUseValidation_AreRefusedWithoutValidation) {
   }
 }
 
-TEST(ResolveTest, NamesLayersByKindAndPosition) {
+TEST(ResolveTest, LayersWithoutNamesAreNamedByKindAndIndex) {
   const proto::Job job = Job();
   EXPECT_EQ(job.model().layer(0).name(), "flatten_0");
   EXPECT_EQ(job.model().layer(1).name(), "dense_1");
@@ -141,7 +141,7 @@ TEST(ResolveTest, MirroredDefaultsToFloat32AndNoBucketSize) {
   EXPECT_EQ(job.strategy().mirrored().gradients(), proto::Device::FP32);
 }
 
-TEST(ResolveTest, MirroredGradientsOnGpusMayBeBfloat16) {
+TEST(ResolveTest, MirroredGradientsOnGpusMayBeExchangedInBfloat16) {
   const proto::Job job = Job({"device.kind=CUDA", "strategy.mirrored.gradients=BF16"});
   EXPECT_EQ(job.strategy().mirrored().gradients(), proto::Device::BF16);
 }
@@ -152,7 +152,7 @@ TEST(ResolveTest, ComputedStandardisationLeavesMeanAndDeviationUnset) {
   EXPECT_EQ(job.data().deviation_size(), 0);
 }
 
-TEST(ResolveTest, ResolvedTextResolvesToItself) {
+TEST(ResolveTest, TextOfAResolvedJobResolvesToTheSameJob) {
   for (const std::string strategy : {"local", "mirrored", "parameter_server"}) {
     for (const std::string compute : {"true", "false"}) {
       const proto::Job job = Job({"strategy=" + strategy, "data.compute_standardisation=" + compute});
@@ -164,7 +164,7 @@ TEST(ResolveTest, ResolvedTextResolvesToItself) {
   }
 }
 
-TEST(JobTest, HashDependsOnTheFields) {
+TEST(JobTest, JobHashChangesWithTheValueOfAField) {
   EXPECT_EQ(JobHash(Job()), JobHash(Job()));
   EXPECT_NE(JobHash(Job()), JobHash(Job({"seed=1"})));
   EXPECT_NE(JobHash(Job()), JobHash(Job({"optimizer.learning_rate=0.2"})));
@@ -176,7 +176,7 @@ TEST(JobTest, GlobalBatchIsWorkersTimesTheirBatch) {
   EXPECT_EQ(BatchPerWorkerRows(job), 32);
 }
 
-TEST(JobTest, RowsPerWorkerAreTheLargerShareOfTheGlobalBatch) {
+TEST(JobTest, RowsPerWorkerAreTheShareOfTheGlobalBatchRoundedUp) {
   const proto::Job job = Job({"strategy=mirrored", "workers=5", "global_batch_size=128"});
   EXPECT_EQ(GlobalBatch(job), 128);
   EXPECT_EQ(BatchPerWorkerRows(job), 26);
@@ -187,7 +187,7 @@ TEST(JobTest, ServerCountIsZeroWithoutParameterServers) {
   EXPECT_EQ(ShapeOf(Job({"strategy.parameter_server.servers=2"})).servers, 2);
 }
 
-TEST(TrainingLengthTest, RefusesToDropTheOnlyBatchOfAnEpoch) {
+TEST(TrainingLengthTest, DropRemainderIsRefusedIfAnEpochIsShorterThanABatch) {
   const proto::Job job = Job({"drop_remainder=true"});
   EXPECT_TRUE(CheckTrainingLength(32, job).ok());
   EXPECT_TRUE(CheckTrainingLength(31, Job()).ok());

@@ -102,7 +102,7 @@ Counts AllocationsOf(Network& network) {
   return counts;
 }
 
-TEST(Allocation, ReplacedOperatorNewCountsItsCalls) {
+TEST(Allocation, OperatorNewOfThisTestCountsAllocations) {
   const int64_t before = news;
   ::operator delete(::operator new(64));
   EXPECT_EQ(news, before + 1);

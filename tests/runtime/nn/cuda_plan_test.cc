@@ -99,7 +99,7 @@ void ExpectNear(const Results& found, const Results& expected, double tolerance)
   EXPECT_LE(Error(found.outputs, expected.outputs), tolerance);
 }
 
-TEST(CudaPlan, AgreesWithTheCpuInBothTypesOfActivations) {
+TEST(CudaPlan, StepAgreesWithTheCpuWithActivationsInFloat32AndInBfloat16) {
   int number = 0;
   for (const Model& model : {MakeLenet({14, 14}, 5, {4, 6, 20, 10}), MakeMixed(), MakeMap()}) {
     SCOPED_TRACE(number++);
@@ -112,7 +112,7 @@ TEST(CudaPlan, AgreesWithTheCpuInBothTypesOfActivations) {
 }
 
 // The plan's memory consists of activations, batches, and copies of weights.
-TEST(CudaPlan, PlanTakesTheMemoryOfItsForecast) {
+TEST(CudaPlan, PlanAllocatesTheMemoryThatTheForecastPredicts) {
   const Model model = MakeLenet();
   const MemoryNeeds needs = {.rows = 64, .on_gpu = true, .evaluates = false};
   int64_t taken[2];

@@ -164,7 +164,7 @@ TEST(NormalisedPlan, RowsOfWeightZeroChangeNoMovingStatistics) {
   EXPECT_NE(full.statistics.data()[0], 0);
 }
 
-TEST(NormalisedPlan, TwoGroupsEqualTwoWorkersWithHalfTheBatch) {
+TEST(NormalisedPlan, BatchNormalisedInTwoGroupsEqualsTwoWorkersWithHalfTheBatch) {
   Network whole(NormalisedModel(proto::RELU), 8);
   VaryScalesAndOffsets(whole);
   const auto plan = Plan::Compile(whole.model, *whole.device, *whole.stream,
@@ -233,7 +233,7 @@ TEST(NormalisedPlan, RefusedStepLeavesMovingStatisticsUnchanged) {
             initial);
 }
 
-TEST(NormalisedPlan, FrozenNormalisationUsesAndKeepsMovingStatistics) {
+TEST(NormalisedPlan, FrozenNormalisationUsesMovingStatisticsAndLeavesThemUnchanged) {
   proto::Model config;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
       "layer { batch_normalisation { activation: TANH } trainable: false } layer { flatten {} } "

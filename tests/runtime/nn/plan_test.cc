@@ -305,7 +305,7 @@ TEST(Plan, RowsOfWeightZeroChangeNeitherLossNorGradients) {
   EXPECT_LE(Distance(padded.gradients.data(), expected, {0, full.gradients.size()}), 1e-6);
 }
 
-TEST(Plan, AnnouncesEachRangeWhenItsGradientsAreComplete) {
+TEST(Plan, BackwardAnnouncesEachRangeOnceItsGradientsAreComplete) {
   Network network({4, 4}, {7, 5, 3}, 8);
   Poison(network);
   ASSERT_TRUE(network.plan->Forward(network.batch).ok());
@@ -342,7 +342,7 @@ TEST(Plan, CallbackErrorEndsBackward) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(Plan, KeepsThePaddingOfTheGradientArenaZero) {
+TEST(Plan, PaddingOfTheGradientArenaStaysZero) {
   Network network({5}, {3, 2}, 4);
   ASSERT_TRUE(network.plan->Forward(network.batch).ok());
   ASSERT_TRUE(network.Backward().ok());
@@ -355,7 +355,7 @@ TEST(Plan, KeepsThePaddingOfTheGradientArenaZero) {
   }
 }
 
-TEST(Plan, EvaluatesWithoutGradients) {
+TEST(Plan, EvaluationPlanGivesTheSameLossWithLessMemory) {
   Network network({5}, {3, 2}, 4);
   auto evaluation = network.EvaluationPlan(4);
   ASSERT_TRUE(network.plan->Forward(network.batch).ok());
@@ -364,7 +364,7 @@ TEST(Plan, EvaluatesWithoutGradients) {
   EXPECT_LT(evaluation->workspace_bytes(), network.plan->workspace_bytes());
 }
 
-TEST(Plan, RefusesWrongNumbersOfRowsAndLabelsOutOfRange) {
+TEST(Plan, BatchWithWrongNumberOfRowsOrLabelOutOfRangeIsRefused) {
   Network network({5}, {3, 2}, 4);
   HostBatch batch = network.batch;
   batch.rows = 3;
@@ -381,7 +381,7 @@ TEST(Plan, RefusesWrongNumbersOfRowsAndLabelsOutOfRange) {
   }
 }
 
-TEST(Plan, DescribesItsLayers) {
+TEST(Plan, DescriptionOfAPlanNamesLayersShapesAndKernels) {
   Network network({5}, {3, 2}, 4);
   EXPECT_THAT(network.plan->Describe(), testing::HasSubstr("dense_1: dense 5 x 3 relu: forward sgemm"));
   Network lenet(MakeLenet(), 4);

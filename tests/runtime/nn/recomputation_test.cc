@@ -83,7 +83,7 @@ Results Step(const Model& model, int64_t micro_batches, bool recomputes) {
   return results;
 }
 
-TEST(Recomputation, ChangesNoBit) {
+TEST(Recomputation, RecomputedStepHasTheSameBitsAsOneThatKeepsActivations) {
   for (const auto& [model, micro_batches] :
        {std::pair(RepeatableModel(), 1), {RepeatableModel(), 2}, {FrozenModel(), 1}}) {
     const Results kept = Step(model, micro_batches, false), again = Step(model, micro_batches, true);
@@ -95,7 +95,7 @@ TEST(Recomputation, ChangesNoBit) {
   }
 }
 
-TEST(Recomputation, TakesLessMemory) {
+TEST(Recomputation, RecomputationLowersTheMemoryOfTrainingOnly) {
   const Model model = RepeatableModel();
   const int64_t kept = ActivationElements(model, 8, /*trains=*/true).value();
   EXPECT_LT(ActivationElements(model, 8, /*trains=*/true, /*recomputes=*/true).value(), 0.9 * kept);

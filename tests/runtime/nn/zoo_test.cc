@@ -99,7 +99,7 @@ TEST(Zoo, LayersHaveTorchvisionsNames) {
 
 // The depth of a network for CIFAR counts its convolutions and its dense layer, but not the convolutions of
 // shortcuts.
-TEST(Zoo, CifarResnetHasAsManyLayersAsItsDepth) {
+TEST(Zoo, CifarResnetHasAsManyWeightLayersAsItsDepthSays) {
   for (const int depth : {8, 20, 32, 56}) {
     const proto::Model layers =
         ExpandModel(Parse(absl::StrCat("resnet { stem: CIFAR depth: ", depth, " }")), 10);
@@ -116,7 +116,7 @@ TEST(Zoo, CifarResnetHasAsManyLayersAsItsDepth) {
   EXPECT_EQ(model.variables().Find("fc/weights")->shape, (Shape{64, 10}));
 }
 
-TEST(Zoo, StrideOfABottleneckFollowsTheStyle) {
+TEST(Zoo, StyleDecidesWhichConvolutionOfABottleneckHasTheStride) {
   for (const bool keras : {false, true}) {
     const proto::Model layers = ExpandModel(Parse(keras ? "resnet { style: KERAS }" : "resnet {}"), 1000);
     for (const proto::Layer& layer : layers.layer()) {
@@ -133,7 +133,7 @@ TEST(Zoo, StrideOfABottleneckFollowsTheStyle) {
   }
 }
 
-TEST(Zoo, VggOfGivenBlocksHasThoseBlocks) {
+TEST(Zoo, VggHasTheConvolutionsPerBlockThatTheJobStates) {
   const Model model =
       Build("vgg { convolutions: 1 convolutions: 2 width: 32 dense_units: 128 }", {28, 28}, 10).value();
   EXPECT_EQ(model.variables().Find("features.0/filters")->shape, (Shape{32, 3, 3, 1}));
@@ -177,7 +177,7 @@ TEST(Zoo, ExpandedLayersFormACompleteModel) {
   }
 }
 
-TEST(Zoo, ErrorNamesTheWrongField) {
+TEST(Zoo, ErrorNamesTheInvalidFieldOfTheModel) {
   const auto problem = [](const std::string& text) { return FamilyProblem(Parse(text)); };
   EXPECT_EQ(problem("resnet {}"), "");
   EXPECT_THAT(problem("resnet { depth: 51 }"), HasSubstr("resnet.depth is 51: it must be 18, 34, 50"));
@@ -206,7 +206,7 @@ TEST(Zoo, WindowLargerThanItsImageIsRefusedWithItsLayer) {
   }
 }
 
-TEST(Zoo, TextNamesTheNetwork) {
+TEST(Zoo, ModelTextNamesTheNetwork) {
   EXPECT_EQ(ModelText(Parse("resnet {}")), "ResNet-50");
   EXPECT_EQ(ModelText(Parse("resnet { stem: CIFAR depth: 56 }")), "ResNet-56 for CIFAR");
   EXPECT_EQ(ModelText(Parse("vgg { batch_normalisation: true }")), "VGG16 with batch normalisation");

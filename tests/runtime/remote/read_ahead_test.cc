@@ -47,17 +47,19 @@ Nanoseconds Bounded(int64_t ahead) { return std::max(2 * kTime, 6 * kTime / (1 +
 // A near server: threads of several fetches disturb one another.
 Nanoseconds Near(int64_t ahead) { return kTime + ahead * kTime / 10; }
 
-TEST(ReadAheadTest, DistantServerGetsTheMostBlocksAhead) {
+TEST(ReadAheadTest, MostBlocksAreFetchedAheadFromADistantServer) {
   Reader reader(Distant);
   EXPECT_EQ(reader.ahead(), kMost);
   EXPECT_EQ(reader.Settle(), kMost);
 }
 
-TEST(ReadAheadTest, NearServerGetsOneBlockAhead) { EXPECT_EQ(Reader(Near).Settle(), 1); }
+TEST(ReadAheadTest, OneBlockIsFetchedAheadFromANearServer) { EXPECT_EQ(Reader(Near).Settle(), 1); }
 
-TEST(ReadAheadTest, FewestBlocksAheadThatGiveTheFullRateAreKept) { EXPECT_EQ(Reader(Bounded).Settle(), 2); }
+TEST(ReadAheadTest, SearchSettlesOnTheFewestBlocksAheadThatGiveTheFullRate) {
+  EXPECT_EQ(Reader(Bounded).Settle(), 2);
+}
 
-TEST(ReadAheadTest, BlocksFetchedBeforeAChangeAreNotTimed) {
+TEST(ReadAheadTest, BlocksFetchedBeforeTheNumberAheadChangesAreNotTimed) {
   // After a change to fewer blocks ahead, reading the blocks that were already fetched takes no time.
   int64_t last = kMost, there = 0;
   Reader reader([&](int64_t ahead) -> Nanoseconds {
@@ -69,13 +71,13 @@ TEST(ReadAheadTest, BlocksFetchedBeforeAChangeAreNotTimed) {
   EXPECT_EQ(reader.Settle(), kMost);
 }
 
-TEST(ReadAheadTest, DisturbedFirstBlocksDoNotLowerTheRate) {
+TEST(ReadAheadTest, SlowFirstBlocksDoNotLowerTheNumberOfBlocksAhead) {
   int64_t blocks = 0;
   Reader reader([&](int64_t ahead) { return Distant(ahead) * (++blocks < ReadAhead::kTrainBlocks ? 5 : 1); });
   EXPECT_EQ(reader.Settle(), kMost);
 }
 
-TEST(ReadAheadTest, SearchBeginsAgainWhenTheServerMayHaveChanged) {
+TEST(ReadAheadTest, SearchForTheNumberOfBlocksAheadIsRepeatedAfterManyReads) {
   Reader reader(Near);
   EXPECT_EQ(reader.Settle(), 1);
   reader.Become(Distant);

@@ -50,7 +50,7 @@ TEST(JobShapeTest, NamesOfStrategiesNeverChange) {
   EXPECT_EQ(StrategyName(JobStrategy(StrategyFamily::kAsynchronous)), "ps_async");
 }
 
-TEST(JobShapeTest, OtherTextsAreUnknownStrategies) {
+TEST(JobShapeTest, TextThatIsNoNameOfAStrategyParsesToUnknown) {
   for (const char* text :
        {"", "Local", "local ", "mirrored_3", "ps", "ps_sync_1", "ps_stale_", "ps_stale_x", "ps_stale_-1",
         "ps_stale_03", "ps_stale_ 3", "ps_stale_99999999999", "ps_stale_3_15", "unknown"}) {
@@ -58,7 +58,7 @@ TEST(JobShapeTest, OtherTextsAreUnknownStrategies) {
   }
 }
 
-TEST(JobShapeTest, StrategiesOfOneFamilyWithDifferentBoundsAreUnequal) {
+TEST(JobShapeTest, StrategiesOfOneFamilyWithDifferentStalenessBoundsAreUnequal) {
   const JobStrategy three = ParseStrategy("ps_stale_3"), four = ParseStrategy("ps_stale_4");
   EXPECT_EQ(three.family, four.family);
   EXPECT_NE(three, four);

@@ -89,7 +89,7 @@ TEST(ResourceSamplerTest, DelayDoesNotShiftLaterSamples) {
   EXPECT_EQ(samples[1].interval_ns(), kSecond / 2);
 }
 
-TEST(ResourceSamplerTest, SamplesTheMachineOnRequest) {
+TEST(ResourceSamplerTest, MachineIsSampledBesideTheProcessOnRequest) {
   FakeClock clock;
   ResourceSampler sampler(clock, {.machine = true});
   ResourceSampler::Samples samples;
@@ -103,7 +103,7 @@ TEST(ResourceSamplerTest, SamplesTheMachineOnRequest) {
   EXPECT_GT(samples[1].resident_bytes(), samples[0].resident_bytes());
 }
 
-TEST(ResourceSamplerTest, CollectLastTakesASampleEarlyUnlessTheIntervalIsTooShort) {
+TEST(ResourceSamplerTest, CollectLastTakesAnEarlySampleUnlessTooLittleTimeHasPassed) {
   FakeClock clock;
   ResourceSampler sampler(clock, {.interval = kSecond});
   ResourceSampler::Samples samples;

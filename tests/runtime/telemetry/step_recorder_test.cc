@@ -84,7 +84,7 @@ TEST_F(StepRecorderTest, RecordHoldsTheTimeOfEachPhase) {
   EXPECT_EQ(record.staleness(), 4);
 }
 
-TEST_F(StepRecorderTest, PhaseMarkedTwiceAddsUp) {
+TEST_F(StepRecorderTest, TimesOfAPhaseThatIsMarkedTwiceAreAddedUp) {
   StepRecorder recorder(clock_, 0, 0);
   ASSERT_TRUE(recorder.BeginStep({}).ok());
   Spend(recorder, Phase::kForward, 10);
@@ -96,7 +96,7 @@ TEST_F(StepRecorderTest, PhaseMarkedTwiceAddsUp) {
   EXPECT_EQ(records.record(0).forward_ns(), 40);
 }
 
-TEST_F(StepRecorderTest, WaitInsideAPhaseCountsAsExchange) {
+TEST_F(StepRecorderTest, WaitReportedInsideAPhaseCountsAsExchange) {
   StepRecorder recorder(clock_, 0, 0);
   ASSERT_TRUE(recorder.BeginStep({}).ok());
   clock_.Advance(10);
@@ -112,7 +112,7 @@ TEST_F(StepRecorderTest, WaitInsideAPhaseCountsAsExchange) {
   EXPECT_EQ(records.record(0).exchange_ns(), 1200);
 }
 
-TEST_F(StepRecorderTest, DeviceTimesReplaceTheHostsMarks) {
+TEST_F(StepRecorderTest, PhaseTimesOfTheDeviceReplaceTimesMeasuredOnTheHost) {
   StepRecorder recorder(clock_, 0, 0);
   ASSERT_TRUE(recorder.BeginStep({}).ok());
   Spend(recorder, Phase::kData, 10);
@@ -147,7 +147,7 @@ TEST_F(StepRecorderTest, RecordHoldsNoValueOfAnEarlierStep) {
   EXPECT_THAT(records.record(0).bucket_ready_ns(), IsEmpty());
 }
 
-TEST_F(StepRecorderTest, UnfinishedStepIsNotDrained) {
+TEST_F(StepRecorderTest, StepIsDrainedOnlyOnceItHasEnded) {
   StepRecorder recorder(clock_, 0, 0);
   ASSERT_TRUE(recorder.BeginStep({}).ok());
   EXPECT_THAT(DrainSteps(recorder), IsEmpty());
@@ -156,7 +156,7 @@ TEST_F(StepRecorderTest, UnfinishedStepIsNotDrained) {
   EXPECT_THAT(DrainSteps(recorder), IsEmpty());
 }
 
-TEST_F(StepRecorderTest, AbandonedStepLeavesNoRecordAndItsPlace) {
+TEST_F(StepRecorderTest, AbandonedStepLeavesNoRecordAndFreesItsPlaceInTheRing) {
   StepRecorder recorder(clock_, 0, 0, /*capacity=*/2);
   ASSERT_TRUE(Step(recorder, 4).ok());
   for (int i = 0; i < 3; ++i) {
@@ -187,7 +187,7 @@ TEST_F(StepRecorderTest, OverlappingStepsEndOldestFirstAndTotalsAddUp) {
   EXPECT_EQ(records.record(1).total_ns(), 40);
 }
 
-TEST_F(StepRecorderTest, DrainStopsAtItsLimitAndContinuesThere) {
+TEST_F(StepRecorderTest, DrainReturnsAtMostItsLimitAndTheNextDrainContinuesThere) {
   StepRecorder recorder(clock_, 0, 0, /*capacity=*/4);
   for (int64_t step = 0; step < 4; ++step) ASSERT_TRUE(Step(recorder, step).ok());
   EXPECT_THAT(DrainSteps(recorder, 3), ElementsAre(0, 1, 2));
@@ -206,7 +206,7 @@ TEST_F(StepRecorderTest, RingThatStaysFullFailsTheNextStepAndLosesNoRecord) {
   EXPECT_TRUE(Step(recorder, 2).ok());
 }
 
-TEST_F(StepRecorderTest, RingHalfFull_RequestsADrainOnce) {
+TEST_F(StepRecorderTest, RingThatIsHalfFull_RequestsADrainOnce) {
   int asked = 0;
   StepRecorder recorder(clock_, 0, 0, /*capacity=*/4, /*patience=*/kMillisecond, [&asked] { ++asked; });
   for (int round = 1; round <= 3; ++round) {
