@@ -78,7 +78,7 @@ absl::optional<uint64_t> FindFault(Fault fault, uint64_t from, uint64_t seeds, s
   return absl::nullopt;
 }
 
-TEST(SimulationTest, InvariantsHoldForAllSeeds) {
+TEST(SimulationTest, SimulatedJobsKeepAllInvariantsForAllSeeds) {
   Totals totals;
   for (size_t kind = 0; kind < kKinds; ++kind) {
     for (uint64_t seed = 0; seed < 300; ++seed) {
@@ -93,7 +93,7 @@ TEST(SimulationTest, InvariantsHoldForAllSeeds) {
   EXPECT_GT(totals.restarts, 0);
 }
 
-TEST(DeterminismTest, SeedDeterminesTheRun) {
+TEST(DeterminismTest, SameSeedGivesTheSameSimulatedEvents) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const RunOptions options{.seed = seed, .kind = static_cast<Kind>(seed % kKinds)};
     const RunResult first = World(options).Run(), second = World(options).Run();
@@ -102,7 +102,7 @@ TEST(DeterminismTest, SeedDeterminesTheRun) {
   }
 }
 
-TEST(DeliberateFaultTest, EveryFaultIsFound) {
+TEST(DeliberateFaultTest, SimulationFindsEveryDeliberateFault) {
   for (size_t fault = 1; fault < std::size(kDeliberateFaults); ++fault) {
     std::string broken;
     EXPECT_TRUE(FindFault(static_cast<Fault>(fault), 0, 1000, &broken).has_value())

@@ -94,7 +94,7 @@ Trained TrainLocally(std::unique_ptr<Device> device, bool graphs, int64_t micro_
   return {training.Losses(), std::move(values)};
 }
 
-TEST(StepPipeline, LocalEqualsCpuBitForBitWithAndWithoutGraphs) {
+TEST(StepPipeline, LocalTrainingEqualsCpuTrainingBitForBitWithAndWithoutGraphs) {
   const Trained expected = TrainLocally(CreateCpuDevice(1).value(), true);
   ASSERT_EQ(expected.losses.size(), static_cast<size_t>(kAllSteps));
   for (const bool graphs : {true, false}) {
@@ -105,7 +105,7 @@ TEST(StepPipeline, LocalEqualsCpuBitForBitWithAndWithoutGraphs) {
 }
 
 // The second and third part of an epoch's last batch, which has two samples, are empty.
-TEST(StepPipeline, MicroBatchesEqualCpuBitForBitWithAndWithoutGraphs) {
+TEST(StepPipeline, MicroBatchedTrainingEqualsCpuTrainingBitForBitWithAndWithoutGraphs) {
   proto::Model config;
   config.add_layer()->mutable_flatten();
   config.add_layer()->mutable_dense()->set_units(12);
@@ -123,7 +123,7 @@ TEST(StepPipeline, MicroBatchesEqualCpuBitForBitWithAndWithoutGraphs) {
   }
 }
 
-TEST(StepPipeline, MirroredOnStreamsMatchesCpuBitForBitAndLeavesNoGraph) {
+TEST(StepPipeline, MirroredTrainingOnStreamsEqualsCpuBitForBitAndLeavesNoGraph) {
   const TrainReplica train = [](TestReplica& replica, std::unique_ptr<Strategy> strategy) {
     return Training(replica, std::move(strategy)).All();
   };
@@ -138,7 +138,7 @@ TEST(StepPipeline, MirroredOnStreamsMatchesCpuBitForBitAndLeavesNoGraph) {
   EXPECT_THAT(fates, Each(AllOf(Field(&Fate::aborted, false), Field(&Fate::graphs_left, 0))));
 }
 
-TEST(StepPipeline, MirroredInBfloat16EqualsCpuWithRoundingBitForBit) {
+TEST(StepPipeline, Bfloat16ExchangeTrainsTheParametersOfACpuThatRoundsGradients) {
   const TrainReplica train = [](TestReplica& replica, std::unique_ptr<Strategy> strategy) {
     return Training(replica, std::move(strategy)).All();
   };
@@ -181,7 +181,7 @@ double MeanLoss(const proto::StepRecords& steps, int64_t epoch) {
   return sum / ((kStepsPerEpoch - 1) * kRows);
 }
 
-TEST(StepPipeline, Bfloat16GradientsHalveBytesAndNearlyKeepLosses) {
+TEST(StepPipeline, Bfloat16GradientsHalveExchangedBytesAndHardlyChangeLosses) {
   const proto::StepRecords exact = MirroredSteps(InFloat32()), rounded = MirroredSteps(InBfloat16());
   ASSERT_EQ(exact.record_size(), kAllSteps);
   ASSERT_EQ(rounded.record_size(), kAllSteps);
@@ -201,7 +201,7 @@ std::unique_ptr<Strategy> MirroredByTheHost(TestReplica& replica, std::unique_pt
   return replica.Staged(replica.MakeMirrored(std::move(ring)), replica.MakeUpdate());
 }
 
-TEST(StepPipeline, HostDrivenMirroredEqualsCpuBitForBit) {
+TEST(StepPipeline, MirroredTrainingWithHostDrivenExchangeEqualsCpuBitForBit) {
   const TrainReplica train = [](TestReplica& replica, std::unique_ptr<Strategy> strategy) {
     return Training(replica, std::move(strategy)).All();
   };
@@ -222,7 +222,7 @@ TEST(StepPipeline, HostDrivenExchangeUsesOneGraphForAllSteps) {
   }));
 }
 
-TEST(StepPipeline, FirstStepIsNotCapturedAndTheNextTwoMakeAGraphEach) {
+TEST(StepPipeline, FirstStepIsNotCapturedAndEachOfTheNextTwoStepsCapturesAGraph) {
   TestReplica replica(testing::CreateLateDevice(), 0, 1);
   Training training(replica, replica.MakeLocal());
   for (const int graphs : {0, 1, 2, 2, 2}) {
@@ -231,7 +231,7 @@ TEST(StepPipeline, FirstStepIsNotCapturedAndTheNextTwoMakeAGraphEach) {
   }
 }
 
-TEST(StepPipeline, RecordsHaveDeviceTimesWithAndWithoutGraphs) {
+TEST(StepPipeline, StepRecordsHaveDeviceTimesWithAndWithoutGraphs) {
   for (const bool graphs : {true, false}) {
     TestReplica replica(testing::CreateLateDevice(), 0, 1, {.graphs = graphs});
     Training training(replica, replica.MakeLocal());
@@ -263,7 +263,7 @@ TEST(StepPipeline, HostDrivenStepsHaveDeviceTimes) {
   }));
 }
 
-TEST(StepPipeline, StepIsRecordedWhenTheNextIsEnqueuedOrOnFinish) {
+TEST(StepPipeline, StepIsRecordedWhenTheNextStepIsEnqueuedOrByFinish) {
   TestReplica replica(testing::CreateLateDevice(), 0, 1);
   Training training(replica, replica.MakeLocal());
   ASSERT_TRUE(training.Steps(5).ok());
@@ -294,7 +294,7 @@ Stopped TrainUntilNan(std::unique_ptr<Device> device) {
   return {StatusText(status), training.Losses().size(), training.step(), replica.Parameters()};
 }
 
-TEST(StepPipeline, NonFiniteStepIsNamedAndLaterStepsChangeNothing) {
+TEST(StepPipeline, ErrorNamesTheStepWithNonFiniteLossAndLaterStepsChangeNothing) {
   const Stopped expected = TrainUntilNan(CreateCpuDevice(1).value());
   const Stopped stopped = TrainUntilNan(testing::CreateLateDevice());
   EXPECT_THAT(stopped.error, HasSubstr("step 6 of epoch 2: the loss became nan"));
@@ -342,7 +342,7 @@ class CopiesPageableMemory final : public LocalBut {
   float value_ = 0;
 };
 
-TEST(StepPipeline, StepThatCannotBeCapturedFailsNamingTheRemedy) {
+TEST(StepPipeline, StepThatCannotBeCapturedInAGraphFailsNamingTheRemedy) {
   TestReplica replica(testing::CreateLateDevice(), 0, 1);
   const absl::Status refused = Training(replica, std::make_unique<CopiesPageableMemory>(replica)).All();
   EXPECT_THAT(StatusText(refused), AllOf(HasSubstr("step 1 of epoch 1: "), HasSubstr("graph: false"),
@@ -366,7 +366,7 @@ class BreaksAtOnce final : public LocalBut {
   int put_ = 0;
 };
 
-TEST(StepPipeline, EarlierOfTwoFailedStepsIsNamed) {
+TEST(StepPipeline, ErrorNamesTheEarlierOfTwoFailedSteps) {
   TestReplica replica(testing::CreateLateDevice(), 0, 1, {.graphs = false});
   Training training(replica, std::make_unique<BreaksAtOnce>(replica));
   ASSERT_TRUE(training.Step().ok());
@@ -393,7 +393,7 @@ class RefusesPushes final : public Strategy {
   const float value_;
 };
 
-TEST(StepPipeline, NonFiniteLossIsReportedInsteadOfARefusedPush) {
+TEST(StepPipeline, NonFiniteLossIsReportedInsteadOfThePushThatItMakesFail) {
   for (const auto& [value, error] : {std::pair(0.0f, "refused"), std::pair(kPoison, "the loss became nan")}) {
     TestReplica cpu(CreateCpuDevice(1).value(), 0, 1), late(testing::CreateLateDevice(), 0, 1);
     EXPECT_THAT(StatusText(Training(cpu, std::make_unique<RefusesPushes>(value)).Step()),

@@ -149,7 +149,7 @@ TEST_F(TrainerTest, GroupOfTwoOfThreeWorkersTrainsLikeAJobOfTwo) {
   }
 }
 
-TEST_F(TrainerTest, GroupWithoutTheWorkerIsRefused) {
+TEST_F(TrainerTest, GroupThatDoesNotContainTheTrainersWorkerIsRefused) {
   TaskOptions task;
   testing::ScriptedSession session;
   GroupInterruption interruption;

@@ -207,7 +207,7 @@ class Scenario {
 
 class WorkerScriptTest : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(WorkerScriptTest, ScenarioGoesAsWritten) {
+TEST_P(WorkerScriptTest, ScriptedScenarioGivesTheAnswersInTheScript) {
   Scenario scenario;
   testing::ExpectGoesAsWritten(TETHYS_SCRIPTS, GetParam(),
                                [&](const std::string& command) { return scenario.Do(command); });

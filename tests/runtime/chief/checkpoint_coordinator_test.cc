@@ -77,7 +77,7 @@ class CheckpointCoordinatorTest : public ::testing::Test {
   std::string journal_, note_;
 };
 
-TEST_F(CheckpointCoordinatorTest, SaveGoesFromOpenThroughWriteToCommit) {
+TEST_F(CheckpointCoordinatorTest, SaveIsOpenedThenWrittenByAllWorkersThenCommitted) {
   Begin(3);
   EXPECT_THAT(Log(), ElementsAre("open"));
   EXPECT_FALSE(Opened());
@@ -98,7 +98,7 @@ TEST_F(CheckpointCoordinatorTest, SaveGoesFromOpenThroughWriteToCommit) {
   EXPECT_EQ(Summary().timing().checkpoint_seconds(), 2);
 }
 
-TEST_F(CheckpointCoordinatorTest, PartsOfTheArenaBeginAtMultiplesOf1024Elements) {
+TEST_F(CheckpointCoordinatorTest, PartsThatWorkersSaveBeginAtMultiplesOf1024Elements) {
   Begin(1);
   Opened();
   std::vector<std::string> parts;
@@ -144,14 +144,14 @@ TEST_F(CheckpointCoordinatorTest, CommitErrorEndsSave) {
   EXPECT_EQ(journal_, "");
 }
 
-TEST_F(CheckpointCoordinatorTest, AnswerBeforeTheSaveIsOpenHasNoEffect) {
+TEST_F(CheckpointCoordinatorTest, WorkersAnswerBeforeTheSaveIsOpenHasNoEffect) {
   Begin(1);
   Log();
   for (const int worker : {0, 1}) EXPECT_FALSE(Done(worker, 1));
   EXPECT_THAT(Log(), IsEmpty());
 }
 
-TEST_F(CheckpointCoordinatorTest, RepeatedAnswerCountsOnce) {
+TEST_F(CheckpointCoordinatorTest, RepeatedSaveAnswerOfAWorkerCountsOnce) {
   Begin(1);
   Opened();
   Log();
@@ -159,7 +159,7 @@ TEST_F(CheckpointCoordinatorTest, RepeatedAnswerCountsOnce) {
   EXPECT_THAT(Log(), ElementsAre("commit"));
 }
 
-TEST_F(CheckpointCoordinatorTest, AnswerToEarlierSaveHasNoEffect) {
+TEST_F(CheckpointCoordinatorTest, AnswerToAnEarlierSaveHasNoEffect) {
   Save(1, 7, 0);
   Begin(2);
   Opened();
@@ -168,7 +168,7 @@ TEST_F(CheckpointCoordinatorTest, AnswerToEarlierSaveHasNoEffect) {
   EXPECT_THAT(Log(), IsEmpty());
 }
 
-TEST_F(CheckpointCoordinatorTest, SavedBestIsTheBestEpochOfTheLastGoodSave) {
+TEST_F(CheckpointCoordinatorTest, SavedBestIsTheBestEpochOfTheLastSuccessfulSave) {
   proto::TrainingState start;
   start.mutable_best()->set_step(2);
   Make(start);

@@ -52,7 +52,7 @@ TEST(JournalCheckTest, CompleteEpochsWithSamplesInAnyOrderPassTheCheck) {
   ExpectGood(Attempt(0, 0) + Used(5, 5) + Used(0, 5) + Used(10, 10) + Used(20, 0) + End(2, 0), 20);
 }
 
-TEST(JournalCheckTest, LaterAttemptWithOtherEpochLengthUndoesUsesByEpoch) {
+TEST(JournalCheckTest, ResumeWithAnotherEpochLengthUndoesUsesBeyondTheEpochWhereItStarts) {
   // The next attempt undoes four samples.
   const std::string first = Attempt(0, 0) + Used(0, 10) + Used(10, 4);
   ExpectGood(first + Attempt(1, 0, 0, 30) + Used(30, 30) + End(2, 0), 40);
@@ -67,16 +67,16 @@ TEST(JournalCheckTest, MissingSampleFailsTheCheckAndIsNamed) {
             "position 4 of epoch 1 was not used");
 }
 
-TEST(JournalCheckTest, RepeatedSampleFailsTheCheckAndIsNamed) {
+TEST(JournalCheckTest, SampleUsedTwiceFailsTheCheckAndIsNamed) {
   ExpectBad(Attempt(0, 0) + Used(0, 10) + Used(9, 1) + End(1, 0), "position 9 of epoch 0 was used twice");
 }
 
-TEST(JournalCheckTest, ResumeUndoesUsesBeyondItsStart) {
+TEST(JournalCheckTest, ResumeUndoesUsesAfterThePositionWhereItStarts) {
   ExpectGood(Attempt(0, 0) + Used(0, 4) + Used(4, 4) + Attempt(0, 4) + Used(4, 6) + End(1, 0), 10);
   ExpectBad(Attempt(0, 0) + Used(0, 3) + Used(4, 4) + Attempt(0, 4) + Used(4, 6) + End(1, 0), "position 3");
 }
 
-TEST(JournalCheckTest, ResumeFromAnEarlierState_UndoesAllUsesBeyondIt) {
+TEST(JournalCheckTest, ResumeFromAnEarlierState_UndoesUsesOfAllAttemptsAfterThatState) {
   const std::string text = Attempt(0, 0) + Used(0, 4) + Used(4, 4) + Attempt(0, 8) + Used(8, 2);
   ExpectGood(text + Attempt(0, 4) + Used(4, 6) + End(1, 0), 10);
   ExpectBad(text + Attempt(0, 4) + Used(5, 5) + End(1, 0), "position 4 of epoch 0 was not used");
@@ -91,12 +91,12 @@ TEST(JournalCheckTest, BatchThatCrossesTheEpochEnd_IsRefused) {
   ExpectBad(Attempt(0, 0) + Used(8, 4), "journal line 2: 4 samples from position 8 of epoch 0 extend beyond");
 }
 
-TEST(JournalCheckTest, UseBeyondJobEnd_FailsTheCheckAndIsNamed) {
+TEST(JournalCheckTest, UseOfASampleBeyondTheEndOfTheJob_FailsTheCheckAndIsNamed) {
   ExpectBad(Attempt(0, 0) + Used(0, 10) + Used(10, 1) + End(1, 0), "position 0 of epoch 1 was used");
 }
 
 // The file is longer than the reader's buffer, so some lines cross its boundaries.
-TEST(JournalCheckTest, LongFile_GivesTheSameResultAsItsText) {
+TEST(JournalCheckTest, FileLongerThanTheReadBuffer_IsCheckedLikeAShortFile) {
   const testing::TempDirectory directory;
   const std::string path = directory.Path("journal");
   const std::string member = absl::StrCat("member worker 0 1 ", std::string(3 << 20, 'x'), " y\n");
@@ -132,26 +132,26 @@ TEST(IntervalSetTest, AdjacentIntervals_AreMerged) {
   EXPECT_EQ(set.count(), 10);
 }
 
-TEST(JournalCheckTest, UnfinishedJobIsCheckedForRepeatsOnly) {
+TEST(JournalCheckTest, UnfinishedJobIsCheckedOnlyForSamplesUsedTwice) {
   ExpectGood(Attempt(0, 0) + Used(0, 2) + Used(6, 2), 4);
   ExpectBad(Attempt(0, 0) + Used(0, 2) + Used(1, 2), "used twice");
 }
 
-TEST(JournalCheckTest, SampleNotAppliedByOneServerFailsAndNamesTheServer) {
+TEST(JournalCheckTest, SampleThatOneServerDidNotApplyFailsTheCheckNamingTheServer) {
   const std::string used = Attempt(0, 0, 2) + Used(0, 10) + Applied(0, 0, 10);
   ExpectGood(used + Applied(1, 0, 5) + Applied(1, 5, 5) + End(1, 0), 10);
   ExpectBad(used + End(1, 0), "ps 1");
   ExpectBad(used + Applied(1, 0, 10) + Applied(1, 3, 2) + End(1, 0), "ps 1");
 }
 
-TEST(JournalCheckTest, TornBatchCountsAsAppliedOnServersThatDidNotApplyIt) {
+TEST(JournalCheckTest, TornBatchIsNotMissingOnServersThatDidNotApplyIt) {
   const std::string begin = Attempt(0, 0, 2) + Used(0, 10) + Applied(0, 0, 10) + Applied(1, 0, 6);
   ExpectBad(begin + End(1, 0), "position 6 of epoch 0 was not used by ps 1");
   ExpectGood(begin + journal::Torn(1, 6, 4, {0}) + End(1, 0), 10);
   ExpectBad(begin + journal::Torn(1, 6, 4, {1}) + End(1, 0), "used twice by ps 0");
 }
 
-TEST(JournalCheckTest, DroppedRemainderIsNotMissing) {
+TEST(JournalCheckTest, SamplesOfADroppedRemainderAreNotMissing) {
   ExpectGood(Attempt(0, 0) + Used(0, 8) + journal::EpochDone(0, 8) + Used(10, 8) + journal::EpochDone(1, 8) +
                  End(2, 0),
              16);
@@ -170,7 +170,7 @@ TEST(JournalCheckTest, DamagedTextIsRefused) {
   EXPECT_TRUE(absl::IsDataLoss(journal::Check(Attempt(0, 0) + "used 0 0 zero 1\n").status()));
 }
 
-TEST(JournalCheckTest, NumbersBeyondBoundsAreRefused) {
+TEST(JournalCheckTest, NumbersOutOfRangeInAJournalAreRefused) {
   const std::string most = std::to_string(INT64_MAX);
   ExpectBad(Attempt(0, 0) + "used 0 0 0 " + most + "\n", "line 2: field 4 is not a number from 0 to");
   ExpectBad("attempt 0 0 0 10 1 " + most + " ps_sync\n", "line 1: field 6 is not a number from 0 to");

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // Threads of gRPC may still connect while exit handlers run.
-TEST(OpenSslTest, ExitHandlersLeaveOpenSslUsable) {
+TEST(OpenSslTest, OpenSslStaysUsableWhileExitHandlersRun) {
   const auto use_and_exit = [] {
     JobToken::Random();
     OPENSSL_atexit([] { std::fputs("OpenSSL has cleaned up", stderr); });
@@ -57,14 +57,14 @@ class HandshakeTest : public ::testing::Test {
 
 TEST_F(HandshakeTest, ProcessOfTheJobIsAdmitted) { EXPECT_TRUE(Check().ok()) << Check(); }
 
-TEST_F(HandshakeTest, ZeroFieldsAreNotChecked) {
+TEST_F(HandshakeTest, HandshakeFieldsThatAreZeroAreNotChecked) {
   handshake_.set_job_hash(0);
   handshake_.set_model_signature(0);
   handshake_.set_generation(0);
   EXPECT_TRUE(Check().ok());
 }
 
-TEST_F(HandshakeTest, DifferentFieldIsNamed) {
+TEST_F(HandshakeTest, RefusalNamesTheHandshakeFieldThatDiffers) {
   handshake_.set_job_id("other");
   ExpectRefused("another job (other, expected job)");
   handshake_.set_job_id("job");
@@ -78,7 +78,7 @@ TEST_F(HandshakeTest, DifferentFieldIsNamed) {
   ExpectRefused("generation");
 }
 
-TEST_F(HandshakeTest, AnotherBuildIsRefused) {
+TEST_F(HandshakeTest, ProcessOfAnotherBuildIsRefused) {
   CompleteHandshake(token_, 5, handshake_);
   handshake_.set_build_id("another");
   handshake_.clear_proof();
@@ -96,7 +96,7 @@ TEST_F(HandshakeTest, WrongTokenIsRefusedWithoutNamingAField) {
   EXPECT_THAT(std::string(status.message()), Not(HasSubstr("other")));
 }
 
-TEST_F(HandshakeTest, FieldChangedAfterTheProofIsRefused) {
+TEST_F(HandshakeTest, HandshakeChangedAfterItsProofWasComputedIsRefused) {
   CompleteHandshake(token_, 5, handshake_);
   handshake_.set_index(1);
   EXPECT_TRUE(absl::IsUnauthenticated(CheckHandshake(token_, 5, expected_, handshake_)));
@@ -107,7 +107,7 @@ TEST_F(HandshakeTest, ProofForAnotherNonceIsRefused) {
   EXPECT_TRUE(absl::IsUnauthenticated(CheckHandshake(token_, 6, expected_, handshake_)));
 }
 
-TEST(JobTokenTest, RoundTripsThroughHexAndRefusesMalformedHex) {
+TEST(JobTokenTest, TokenRoundTripsThroughHexAndRefusesMalformedHex) {
   const JobToken token = JobToken::Random();
   EXPECT_EQ(JobToken::FromHex(token.ToHex())->ToHex(), token.ToHex());
   EXPECT_NE(JobToken::Random().ToHex(), token.ToHex());
@@ -117,13 +117,13 @@ TEST(JobTokenTest, RoundTripsThroughHexAndRefusesMalformedHex) {
 }
 
 // Python computed the digest: hmac.new(bytes(range(16)), b"Hi There", "sha256").
-TEST(JobTokenTest, AuthenticatesByHmacSha256) {
+TEST(JobTokenTest, TokenAuthenticatesByHmacSha256) {
   const std::string digest = JobToken::FromHex("000102030405060708090a0b0c0d0e0f")->Authenticate("Hi There");
   EXPECT_EQ(absl::BytesToHexString(digest),
             "3afd7fe7437c3ecadb2d089e7a65c8f994a3bff46f9a8eb3d3d453b9fa5acc34");
 }
 
-TEST(NonceBookTest, NonceIsValidOnceUntilItExpires) {
+TEST(NonceBookTest, NonceCanBeRedeemedOnceBeforeItExpires) {
   FakeClock clock;
   NonceBook book(clock, 10 * kSecond);
   const uint64_t nonce = book.Issue();
@@ -150,7 +150,7 @@ TEST(NonceBookTest, NonceThatTheBookDidNotIssue_IsRefused) {
 
 // Issues as many nonces as a server can issue in seconds, after an authentic caller got its nonce and before
 // that nonce is redeemed.
-TEST(NonceBookTest, ManyUnredeemedNonces_DoNotKeepAnAuthenticCallerOut) {
+TEST(NonceBookTest, ManyUnredeemedNonces_DoNotInvalidateTheNonceOfAnAuthenticCaller) {
   FakeClock clock;
   NonceBook book(clock, 10 * kSecond);
   const uint64_t authentic = book.Issue();

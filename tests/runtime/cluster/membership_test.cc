@@ -113,7 +113,7 @@ std::vector<std::string> Scripts() {
 
 class MembershipScriptTest : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(MembershipScriptTest, ScenarioGoesAsWritten) {
+TEST_P(MembershipScriptTest, ScriptedScenarioGivesTheAnswersInTheScript) {
   const absl::StatusOr<std::string> text = ReadFile(absl::StrCat(TETHYS_SCRIPTS, "/", GetParam(), ".txt"));
   ASSERT_TRUE(text.ok()) << text.status();
   Scenario scenario;
@@ -138,7 +138,7 @@ proto::MembershipState SavedTwoWorkers() {
   return state;
 }
 
-TEST(MembershipTest, StateThatNoJobHasIsRefused) {
+TEST(MembershipTest, MembershipStateThatNoJobCanHaveIsRefused) {
   const proto::JobPlan plan = Plan("workers: 2 strategy { mirrored {} }");
   const auto refuses = [&](const proto::MembershipState& state) {
     return absl::IsInvalidArgument(Membership::Restore(plan, state).status());

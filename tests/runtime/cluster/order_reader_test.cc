@@ -32,7 +32,7 @@ class OrderReaderTest : public ::testing::Test {
   testing::ScriptedSession session_;
 };
 
-TEST_F(OrderReaderTest, BusyTaskLeavesLaterOrdersInTheSession) {
+TEST_F(OrderReaderTest, OrdersAfterTheOneThatATaskCarriesOutStayInTheSession) {
   TaskCourse course(proto::PS);
   OrderReader orders(session_, course);
   session_.Add().mutable_setup();
@@ -55,7 +55,7 @@ TEST_F(OrderReaderTest, BusyTaskLeavesLaterOrdersInTheSession) {
   ASSERT_TRUE(orders.Read().ok()) << "a task that has ended waits for nothing";
 }
 
-TEST_F(OrderReaderTest, BusyTaskPollsAndAnswersEachOrderBeforeTheNext) {
+TEST_F(OrderReaderTest, BusyTaskThatPollsAnswersEachOrderBeforeItReadsTheNext) {
   PausingCourse course;
   OrderReader orders(session_, course);
   session_.Add().mutable_setup();
@@ -72,7 +72,7 @@ TEST_F(OrderReaderTest, BusyTaskPollsAndAnswersEachOrderBeforeTheNext) {
   EXPECT_EQ(session_.left(), 1) << "an order behind the cut stays in the session";
 }
 
-TEST_F(OrderReaderTest, BrokenSessionIsReportedToATaskThatWaits) {
+TEST_F(OrderReaderTest, BrokenSessionFailsTheReadOfATaskThatWaitsForOrders) {
   TaskCourse course(proto::WORKER);
   OrderReader orders(session_, course);
   EXPECT_TRUE(absl::IsUnavailable(orders.Read()));
@@ -94,7 +94,7 @@ class TaskCourseTest : public ::testing::Test {
   }
 };
 
-TEST_F(TaskCourseTest, RefusalOfAnotherRolesOrderNamesTheOrder) {
+TEST_F(TaskCourseTest, RefusalOfAnOrderForAnotherRoleNamesTheOrder) {
   proto::ToTask fence, run;
   fence.mutable_fence();
   run.mutable_run();

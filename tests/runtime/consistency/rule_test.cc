@@ -115,7 +115,7 @@ std::vector<std::string> Scripts() {
 
 class RuleScriptTest : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(RuleScriptTest, ScenarioGoesAsWritten) {
+TEST_P(RuleScriptTest, ScriptedScenarioGivesTheAnswersInTheScript) {
   const absl::StatusOr<std::string> text = ReadFile(absl::StrCat(TETHYS_SCRIPTS, "/", GetParam(), ".txt"));
   ASSERT_TRUE(text.ok()) << text.status();
   Scenario scenario;
@@ -178,7 +178,7 @@ Trace RandomOrder(ConsistencyRule& rule, int workers, uint64_t steps, uint32_t s
   return trace;
 }
 
-TEST(RuleTest, BoundHoldsForAnyOrderAndNoWorkerWaitsForever) {
+TEST(RuleTest, StalenessBoundHoldsInAnyOrderAndNoWorkerWaitsForever) {
   for (const uint64_t bound : {0, 1, 3}) {
     for (uint32_t seed = 0; seed < 20; ++seed) {
       const auto rule = RuleOf(absl::StrCat("stale_synchronous { bound: ", bound, " }"), 5, 100);
@@ -189,7 +189,7 @@ TEST(RuleTest, BoundHoldsForAnyOrderAndNoWorkerWaitsForever) {
   }
 }
 
-TEST(RuleTest, BoundZeroMakesTheUpdatesOfBulkSynchronousTraining) {
+TEST(RuleTest, StalenessBoundOfZeroGivesTheUpdatesOfBulkSynchronousTraining) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     const auto stale = RuleOf("stale_synchronous { bound: 0 gradient_scale: GLOBAL_MEAN }", 4, 100);
     const auto bulk = RuleOf("bulk_synchronous {}", 4, 100);

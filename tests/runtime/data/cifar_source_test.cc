@@ -66,7 +66,7 @@ class CifarTest : public ::testing::Test {
   const testing::TempDirectory directory_;
 };
 
-TEST_F(CifarTest, SeveralFilesAreOnePartInTheOrderOfTheirNames) {
+TEST_F(CifarTest, SeveralFilesAreReadAsOneSplitInTheOrderOfTheirNames) {
   directory_.Write("data_batch_1.bin", Records(0, 7, false));
   directory_.Write("data_batch_2.bin", Records(7, 5, false));
   directory_.Write("test_batch.bin", Records(12, 3, false));
@@ -115,7 +115,7 @@ TEST_F(CifarTest, Cifar100GivesFineOrCoarseLabels) {
   ExpectSamples(*LoadDatasets(job).value().train, 0, 20);
 }
 
-TEST_F(CifarTest, FileOfAnotherKindIsRefusedNamingFileAndField) {
+TEST_F(CifarTest, FileThatIsMissingOrNoCifarFileIsRefusedNamingFileAndField) {
   EXPECT_THAT(ErrorOf(JobOf("", 10)), AllOf(HasSubstr("no file matches"), HasSubstr("data_batch_*.bin")));
   proto::Job nowhere = JobOf("", 10);
   nowhere.mutable_data()->mutable_cifar()->set_train(0, directory_.path() + "/nowhere/data_batch_*.bin");

@@ -79,7 +79,7 @@ TEST_F(DatasetTest, LastTrainingSamplesBecomeTheValidationSplit) {
   EXPECT_EQ(LabelOf(*datasets.validation, 0), 16 % 5);
 }
 
-TEST_F(DatasetTest, LimitKeepsFirstTrainingSamplesAndTheValidationSplit) {
+TEST_F(DatasetTest, LimitSamplesKeepsTheFirstTrainingSamplesAndTheWholeValidationSplit) {
   data_.set_validation_samples(4);
   data_.set_limit_samples(10);
   const Datasets datasets = Load();
@@ -110,7 +110,7 @@ TEST_F(DatasetTest, RefusesALimitAboveTheTrainingSplit) {
   ExpectRefused({"data.limit_samples is 17", "only 16 samples"});
 }
 
-TEST_F(DatasetTest, RefusesTestSamplesOfAnotherShape) {
+TEST_F(DatasetTest, RefusesTestSamplesOfAnotherShapeThanTrainingSamples) {
   directory_.Write("test-images.gz", Gzip(Idx({6, 2, 3})));
   ExpectRefused({"test-images.gz are [2, 3]", "[2, 2]", "one shape"});
 }
@@ -122,7 +122,7 @@ TEST_F(DatasetTest, RefusesALabelOutsideTheClasses) {
               HasSubstr("train-labels: label 4 of sample 4 is outside the 4 classes"));
 }
 
-TEST_F(DatasetTest, GivenScalingIsUsedUnchanged) {
+TEST_F(DatasetTest, MeanAndDeviationGivenInTheJobAreUsedUnchanged) {
   data_.add_mean(0.5);
   data_.add_deviation(0.25);
   const auto scaling = ResolveScaling(data_, *Load().train);
@@ -132,7 +132,7 @@ TEST_F(DatasetTest, GivenScalingIsUsedUnchanged) {
 
 // Two images of 1 x 2 pixels in 3 channels: the first channel has the pixels 0 and 255, the second 51 and
 // 102, the third 10, 20, 30, 40.
-TEST_F(DatasetTest, EachChannelIsScaledByItsOwnPixels) {
+TEST_F(DatasetTest, ScalingOfEachChannelIsComputedFromThePixelsOfThatChannel) {
   directory_.Write("train-images",
                    IdxHeader({2, 1, 2, 3}) + std::string("\0\x33\x0a\xff\x66\x14\0\x33\x1e\xff\x66\x28", 12));
   directory_.Write("train-labels", IdxLabels(2, 5));
@@ -164,7 +164,7 @@ class FarFromZero final : public SampleSource {
   }
 };
 
-TEST_F(DatasetTest, ScalingOfFloatsIsNotDividedBy255AndIsPrecise) {
+TEST_F(DatasetTest, MeanAndDeviationOfFloatsAreNotDividedBy255AndArePrecise) {
   const Dataset train(std::make_shared<FarFromZero>(), 0, 4);
   data_.set_compute_standardisation(true);
   data_.set_per_channel(true);
@@ -192,7 +192,7 @@ TEST_F(DatasetTest, ComputedScalingUsesTheTrainingSplitOnly) {
   EXPECT_THAT(scaling->deviation, ElementsAre(0.5f));
 }
 
-TEST_F(DatasetTest, MapsOfLabelsAreReadAndCheckedLikeLabels) {
+TEST_F(DatasetTest, LabelMapsAreReadAndCheckedLikeSingleLabels) {
   std::string maps(20 * 4, '\0');
   for (size_t i = 0; i < maps.size(); ++i) maps[i] = static_cast<char>(i % 5);
   directory_.Write("train-labels", IdxHeader({20, 2, 2}) + maps);
@@ -213,7 +213,7 @@ TEST_F(DatasetTest, MapsOfLabelsAreReadAndCheckedLikeLabels) {
   EXPECT_EQ(labels, (std::vector<int32_t>{3, 255, 0, 1}));
 }
 
-TEST_F(DatasetTest, TargetsAreFloatsInBigEndianOrder) {
+TEST_F(DatasetTest, TargetsInIdxFilesAreReadAsBigEndianFloats) {
   job_.mutable_model()->mutable_loss()->mutable_mean_squared_error();
   ExpectRefused({"train-labels", "holds unsigned bytes (type 8), expected 32-bit floats (type 13)"});
   data_.mutable_idx()->clear_test_images();
@@ -239,7 +239,7 @@ TEST_F(DatasetTest, TargetsAreFloatsInBigEndianOrder) {
   EXPECT_THAT(std::string(ReadDatasetSizes(job_).status().message()), HasSubstr("1 bytes of its values"));
 }
 
-TEST_F(DatasetTest, ValuesMayBeFloatsInBigEndianOrder) {
+TEST_F(DatasetTest, ValuesInIdxFilesMayBeBigEndianFloats) {
   std::string values;
   for (int i = 0; i < 20; ++i) values += std::string("\x3f\xc0\0\0\xc0\0\0\0", 8);  // The values 1.5 and -2.
   directory_.Write("train-images", IdxHeader({20, 1, 2}, 0x0D) + values);
@@ -256,18 +256,18 @@ TEST_F(DatasetTest, ValuesMayBeFloatsInBigEndianOrder) {
               HasSubstr("train-images, sample 7: value 1 is inf"));
 }
 
-TEST_F(DatasetTest, TestSamplesOfAnotherTypeAreRefused) {
+TEST_F(DatasetTest, TestSamplesOfAnotherTypeThanTrainingSamplesAreRefused) {
   directory_.Write("train-images", IdxHeader({20, 2, 2}, 0x0D) + std::string(20 * 4 * 4, '\0'));
   ExpectRefused({"test-images", "are bytes, samples of", "train-images are float32", "must have one type"});
 }
 
-TEST_F(DatasetTest, RefusesToStandardiseEqualPixels) {
+TEST_F(DatasetTest, RefusesToComputeStandardisationIfAllPixelsAreEqual) {
   directory_.Write("train-images", IdxHeader({20, 2, 2}) + std::string(80, '\7'));
   data_.set_compute_standardisation(true);
   EXPECT_THAT(std::string(ResolveScaling(data_, *Load().train).status().message()), HasSubstr("pixels"));
 }
 
-TEST(FashionMnistTest, HasItsPublishedMeanAndDeviation) {
+TEST(FashionMnistTest, ComputedMeanAndDeviationOfFashionMnistEqualThePublishedValues) {
   const std::string directory = "/usr/share/datasets/fashion-mnist/";
   if (!FileExists(directory)) GTEST_SKIP() << "needs " << directory << " (dataset-fashion-mnist)";
   proto::Job job;

@@ -19,7 +19,7 @@ class HostCacheCrashTest : public ::testing::TestWithParam<Crash> {
   }
 };
 
-TEST_P(HostCacheCrashTest, CrashLeavesTheWholeEntryOrNone) {
+TEST_P(HostCacheCrashTest, CrashWhileMakingAnEntryLeavesTheWholeEntryOrNone) {
   const testing::TempDirectory directory;
   const std::string folder = directory.Path("cache"), content(10'000, 'x');
   const auto make = [&] {

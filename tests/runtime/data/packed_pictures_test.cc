@@ -57,14 +57,14 @@ class PackedPicturesTest : public ::testing::Test {
   const testing::TempDirectory directory_, cache_;
 };
 
-TEST_F(PackedPicturesTest, PackGivesTheBytesOfEveryFile) {
+TEST_F(PackedPicturesTest, PackReturnsTheUnchangedBytesOfEveryFile) {
   const auto packed = Open().value();
   ASSERT_NE(packed, nullptr);
   for (int64_t i = kCount; i-- > 0;) ASSERT_EQ(Read(*packed, i), TextOf(i));
   EXPECT_THAT(Entries(), SizeIs(1));
 }
 
-TEST_F(PackedPicturesTest, FilesAreReadOnceForAllProcesses) {
+TEST_F(PackedPicturesTest, FilesAreReadOnceIntoAPackForAllProcesses) {
   ASSERT_NE(Open().value(), nullptr);
   const std::string entry = absl::StrCat(cache(), "/", Entries().at(0));
   const auto made = std::filesystem::last_write_time(entry);
@@ -74,7 +74,7 @@ TEST_F(PackedPicturesTest, FilesAreReadOnceForAllProcesses) {
   EXPECT_EQ(Read(*again, 5), TextOf(5));
 }
 
-TEST_F(PackedPicturesTest, ChangedFileLeadsToANewPack) {
+TEST_F(PackedPicturesTest, FileChangedSincePackingLeadsToANewPack) {
   const auto before = Open().value();
   const auto time = std::filesystem::last_write_time(PathOf(3));
   const std::string other(TextOf(3).size(), 'z');
@@ -133,14 +133,14 @@ TEST_F(PackedPicturesTest, FewAndLargePicturesAreNotPacked) {
   EXPECT_THAT(Entries(), SizeIs(1));
 }
 
-TEST_F(PackedPicturesTest, WithoutAUsableCacheNothingIsPacked) {
+TEST_F(PackedPicturesTest, WithoutAUsableCacheFolderNothingIsPacked) {
   const std::string file = directory_.Write("file", "no folder");
   const auto packed = PackedPictures::Open(file, kCount, [this](int64_t index) { return PathOf(index); });
   ASSERT_TRUE(packed.ok()) << packed.status();
   EXPECT_EQ(*packed, nullptr);
 }
 
-TEST_F(PackedPicturesTest, PackingThatTakesTooLongIsGivenUp) {
+TEST_F(PackedPicturesTest, PackingThatTakesTooLongIsGivenUpWithoutAnError) {
   const auto path_of = [this](int64_t index) { return PathOf(index); };
   EXPECT_EQ(PackedPictures::Open(cache(), kCount, path_of, 0).value(), nullptr);
   // This lock takes the place of another process that packs for longer than this process waits.
@@ -152,7 +152,7 @@ TEST_F(PackedPicturesTest, PackingThatTakesTooLongIsGivenUp) {
   EXPECT_EQ(PackedPictures::Open(cache(), kCount, path_of, 200 * kMillisecond).value(), nullptr);
 }
 
-TEST_F(PackedPicturesTest, BadFileIsRefusedNamingTheFile) {
+TEST_F(PackedPicturesTest, MissingEmptyOrIrregularFileIsRefusedByName) {
   Write(7, "");
   EXPECT_THAT(std::string(Open().status().message()), AllOf(HasSubstr(PathOf(7)), HasSubstr("empty")));
   std::filesystem::remove(PathOf(7));
@@ -175,7 +175,7 @@ TEST_F(PackedPicturesTest, FileThatChangesWhileItIsPackedIsAnError) {
   EXPECT_THAT(Entries(), IsEmpty());
 }
 
-TEST_F(PackedPicturesTest, ThreadsThatOpenAtOnceShareOnePack) {
+TEST_F(PackedPicturesTest, ThreadsThatOpenAPackAtTheSameTimeShareIt) {
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([this] {
@@ -230,14 +230,14 @@ TEST_F(PackedFolderTest, SamplesEqualThePicturesInTheFiles) {
   EXPECT_EQ(ValuesOf(*packed.train), expected);
 }
 
-TEST_F(PackedFolderTest, DecodedSamplesOfACacheNeedNoPack) {
+TEST_F(PackedFolderTest, JobThatCachesDecodedSamplesMakesNoPack) {
   proto::Job job = JobOf();
   job.mutable_data()->set_cache(proto::Data::DISK);
   ASSERT_TRUE(LoadDatasets(job).ok());
   EXPECT_THAT(Entries(), ElementsAre(StartsWith("samples-")));
 }
 
-TEST_F(PackedFolderTest, DamagedPictureInThePackIsNamedByItsFile) {
+TEST_F(PackedFolderTest, ErrorForADamagedPictureInAPackNamesTheOriginalFile) {
   directory_.Write("train/dog/77.png", testing::Png(std::vector<uint8_t>(12, 1), 4, 3, 1).substr(0, 40));
   const Datasets data = LoadDatasets(JobOf()).value();
   std::vector<uint8_t> values(data.train->sample_elements());

@@ -30,7 +30,7 @@ TEST(PictureFilesTest, FileOfAnyLengthIsReadWhole) {
   }
 }
 
-TEST(PictureFilesTest, PathThatIsNoRegularFileIsRefused) {
+TEST(PictureFilesTest, MissingEmptyOrIrregularPictureFileIsRefused) {
   const testing::TempDirectory directory;
   EXPECT_THAT(ErrorOf(directory.Path("none.png")), HasSubstr("cannot open " + directory.Path("none.png")));
   EXPECT_THAT(ErrorOf(directory.Write("empty.png", "")), HasSubstr("empty.png: the file is empty"));

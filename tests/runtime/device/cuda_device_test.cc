@@ -34,7 +34,7 @@ TEST(CudaDevice, IsAvailableOrSkippedWithTheReason) {
   std::printf("%s\n", (*device)->Describe().c_str());
 }
 
-TEST(CudaDevice, IndexBeyondLastGpuIsRefused) {
+TEST(CudaDevice, IndexBeyondTheLastGpuIsRefused) {
   if (!FirstGpu().ok()) GTEST_SKIP() << StatusText(FirstGpu().status());
   const absl::Status refused = CreateGpu({.index = 4096}).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kNotFound);

@@ -74,22 +74,22 @@ void CudnnEngines::ExpectEngines(const ConvolutionShape& shape) {
   }
 }
 
-TEST_P(CudnnEngines, ExistForAllShapesOfTheConformanceTests) {
+TEST_P(CudnnEngines, EnginesExistForAllShapesOfTheConformanceTests) {
   for (const ConvolutionShape& shape : ConvolutionShapes()) ExpectEngines(shape);
   for (uint64_t key = 0; key < 20; ++key) ExpectEngines(RandomConvolutionShape(key));
 }
 
-TEST_P(CudnnEngines, ExistForLenetInAllBatches) {
+TEST_P(CudnnEngines, EnginesExistForLenetWithAllBatchSizes) {
   for (const int64_t rows : {1, 32, 100, 128, 1024}) {
     for (const auto& [shape, count] : NetworkConvolutions("lenet", rows)) ExpectEngines(shape);
   }
 }
 
-TEST_P(CudnnEngines, ExistForResnet50) {
+TEST_P(CudnnEngines, EnginesExistForResnet50) {
   for (const auto& [shape, count] : NetworkConvolutions("resnet50", 64)) ExpectEngines(shape);
 }
 
-TEST_P(CudnnEngines, AreTheSameWhenChosenAgain) {
+TEST_P(CudnnEngines, SameEnginesAreChosenEachTimeForAConvolution) {
   const ConvolutionShape shape = ConvolutionShapes()[1];
   for (const ConvolutionPass pass : kPasses) {
     const auto once = Compile(pass, shape, Precision::kBf16).value();
@@ -99,7 +99,7 @@ TEST_P(CudnnEngines, AreTheSameWhenChosenAgain) {
   }
 }
 
-TEST_P(CudnnEngines, MissingEngineErrorNamesTheConvolution) {
+TEST_P(CudnnEngines, ErrorForAMissingEngineNamesTheConvolution) {
   const ConvolutionShape shape = {
       .rows = int64_t{1} << 31, .in = {9, 8, 7}, .out = 5, .window = SquareWindow(3, 1, 0, 0)};
   EXPECT_THAT(StatusText(Compile(ConvolutionPass::kData, shape, Precision::kFp32).status()),

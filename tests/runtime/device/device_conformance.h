@@ -39,7 +39,7 @@ TEST_P(DeviceConformance, BuffersAreZeroedAndAligned) {
   EXPECT_FALSE(device_->Allocate(-1, MemoryKind::kDevice).ok());
 }
 
-TEST_P(DeviceConformance, InvalidShapesAndParametersAreRefused) {
+TEST_P(DeviceConformance, InvalidShapesAndParametersOfOperationsAreRefused) {
   EXPECT_EQ(device_->Create(DenseShape{.rows = 0, .in = 1, .out = 1}).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(device_->Create(DenseShape{.rows = 1, .in = -1, .out = 1}).status().code(),

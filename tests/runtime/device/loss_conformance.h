@@ -128,7 +128,7 @@ TEST_P(DeviceConformance, MeanSquaredErrorAgreesWithDoublePrecision) {
   }
 }
 
-TEST_P(DeviceConformance, FirstOfEqualLogitsIsThePrediction) {
+TEST_P(DeviceConformance, FirstOfEqualLargestLogitsIsThePrediction) {
   const std::vector<float> logits = {1, 3, 3, 3, 1, 3, 5, 5, 0};
   EXPECT_EQ(RunSoftmax(logits, {1, 1, 0}, {1, 1, 1}, 3).result.correct, 2);
   EXPECT_EQ(RunSoftmax(logits, {2, 2, 1}, {1, 1, 1}, 3).result.correct, 0);

@@ -8,7 +8,7 @@
 
 namespace tethys {
 
-TEST_P(DeviceConformance, EventHasHappenedAfterItsStreamIsSynchronized) {
+TEST_P(DeviceConformance, EventHasHappenedOnceAStreamThatWaitsForItIsSynchronized) {
   auto event = device_->CreateEvent().value();
   auto other = device_->CreateStream().value();
   ASSERT_TRUE(event->Record(*stream_).ok());
@@ -37,7 +37,7 @@ TEST_P(DeviceConformance, TimeBetweenTwoTimedEventsIsPositive) {
   EXPECT_GT(end->Since(*begin).value(), middle->Since(*begin).value());
 }
 
-TEST_P(DeviceConformance, MemoryIsCopiedOnTheDevice) {
+TEST_P(DeviceConformance, CopyOnDeviceCopiesExactlyTheGivenBytes) {
   const std::vector<float> values = RandomFloats(1000, 1);
   auto from = Floats(values), to = Poisoned(1000);
   ASSERT_TRUE(device_->CopyOnDevice(*stream_, to.data(), from.data(), 999 * sizeof(float)).ok());

@@ -84,7 +84,7 @@ inline std::vector<float> SlotValues(int64_t count, int slot) {
   return values;
 }
 
-TEST_P(DeviceConformance, EveryFormulaUpdatesItsRegionsOnly) {
+TEST_P(DeviceConformance, EveryUpdateFormulaChangesOnlyTheGivenRegions) {
   const std::vector<float> w = RandomFloats(100, 1), g = RandomFloats(100, 2);
   const std::vector<UpdateRegion> regions = {{{0, 33}, 0.1f}, {{48, 50}, 0}};
   for (const auto& [formula, slot_count] : kFormulas) {
@@ -157,7 +157,7 @@ TEST_P(DeviceConformance, UpdateInPartsHasTheBitsOfOneUpdate) {
   }
 }
 
-TEST_P(DeviceConformance, NonFiniteGradientBlocksThisAndLaterUpdates) {
+TEST_P(DeviceConformance, NonFiniteGradientPreventsItsOwnUpdateAndAllLaterUpdates) {
   const std::vector<float> w = RandomFloats(100, 1), v = RandomFloats(100, 3), good = RandomFloats(100, 2);
   const UpdateRule rule = {.formula = UpdateFormula::kMomentum, .constants = {.momentum = 0.9f}};
   auto update = device_->CreateUpdate(rule, {{{0, 33}, 0.1f}, {{48, 50}, 0}}).value();
@@ -202,7 +202,7 @@ TEST_P(DeviceConformance, NormAboveTheLimitScalesGradientsDownToIt) {
   }
 }
 
-TEST_P(DeviceConformance, NanNormClipsNothing) {
+TEST_P(DeviceConformance, GradientsWithANanNormAreNotClipped) {
   std::vector<float> g = RandomFloats(100, 2);
   g[40] = kPoison;
   auto g_device = Floats(g);
@@ -214,7 +214,7 @@ TEST_P(DeviceConformance, NanNormClipsNothing) {
   EXPECT_FALSE(device_->CreateClip(std::nan(""), {}).ok());
 }
 
-TEST_P(DeviceConformance, RulesWithConstantsOutOfRangeAreRefused) {
+TEST_P(DeviceConformance, UpdateRulesWithConstantsOutOfRangeAreRefused) {
   const UpdateRule rules[] = {
       {.formula = static_cast<UpdateFormula>(kUpdateFormulas)},
       {.formula = UpdateFormula::kMomentum, .constants = {.momentum = 1}},

@@ -89,7 +89,7 @@ TEST(MemoryForecast, MicroBatchesNeedTheActivationsOfOneMicroBatch) {
   EXPECT_LT(parts.gradients, 2 * whole.gradients);
 }
 
-TEST(MemoryForecast, CountsTheStatisticsOfTrainingAndEvaluation) {
+TEST(MemoryForecast, ForecastCountsMovingStatisticsOfTrainingAndEvaluation) {
   const Model model = MakeNormalised();
   const MemoryForecast forecast = ForecastMemory(model, OnGpu(8));
   EXPECT_EQ(forecast.statistics, 2 * 4 * (2 * 16 + 2 * 304));
@@ -127,7 +127,7 @@ TEST(MemoryForecast, CpuForecastHasNoBatchesCopiesOrWorkspaces) {
   EXPECT_EQ(forecast.workspaces(), 0);
 }
 
-TEST(MemoryForecast, CountsCopiesOfWeightsInBfloat16AndTheSharedWorkspace) {
+TEST(MemoryForecast, ForecastCountsBfloat16CopiesOfWeightsAndTheSharedWorkspace) {
   // The layers have widths 4, 3 and 2. Both plans copy the weights.
   MemoryNeeds needs = OnGpu(8);
   needs.activations = ElementType::kBfloat16;
@@ -150,7 +150,7 @@ TEST(MemoryForecast, ActivationsInBfloat16TakeHalfTheBytes) {
             1.7 * LargestBatch(MakeLenet(), OnGpu(0), kGibibyte, false));
 }
 
-TEST(MemoryForecast, CountsTheBfloat16CopyOfExchangedGradients) {
+TEST(MemoryForecast, ForecastCountsTheBfloat16CopyOfExchangedGradients) {
   const Model model = MakeLenet();
   MemoryNeeds needs = OnGpu(8);
   needs.bf16_gradients = true;
@@ -196,7 +196,7 @@ TEST(MemoryForecast, JobThatDoesNotFitIsRefusedAndAFittingBatchNamed) {
   EXPECT_GE(LeftAfterTraining(MakeLenet(), 1000, 4 * kGibibyte), 0);
 }
 
-TEST(MemoryForecast, BatchThatFitsOnlyWithoutWorkspacesIsNamedAsSuch) {
+TEST(MemoryForecast, RefusalSaysIfABatchFitsOnlyWithoutWorkspaces) {
   EXPECT_THAT(Refusal(100'000, 200 * kMebibyte),
               AllOf(HasSubstr("fits if cuBLAS and cuDNN take little workspace"), HasSubstr("nvidia-smi")));
 }
@@ -210,7 +210,7 @@ TEST(MemoryForecast, CpuDeviceRefusesNoBatch) {
   EXPECT_TRUE(CheckDeviceMemory(*device, MakeLenet(), OnGpu(int64_t{1} << 40)).ok());
 }
 
-TEST(MemoryForecast, MemoryNeedsFollowFromTheJobPlan) {
+TEST(MemoryForecast, MemoryNeedsAreDerivedFromTheJobPlan) {
   proto::JobPlan plan;
   plan.set_batch_per_worker(64);
   plan.add_slot("momentum");

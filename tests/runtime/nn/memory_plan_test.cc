@@ -190,7 +190,7 @@ TEST(MemoryPlan, InputsOfASumShareItsGradientWithoutACopy) {
 // The layer `other` comes after the normalisation and reads value 1, too. Backward adds the part of `other`
 // to the gradient of value 1 before it comes to the normalisation, but the normalisation needs the sum's
 // gradient without this part.
-TEST(MemoryPlan, InputsOfASumShareNoGradientIfALaterLayerReadsTheEarlierInput) {
+TEST(MemoryPlan, InputsOfASumHaveSeparateGradientsIfALaterLayerReadsTheEarlierInput) {
   const GraphLayer product = {.inputs = {0}, .out = 64, .trains = true};
   const GraphLayer norm = {.inputs = {1}, .out = 64, .use = {.overwrites_gradient = true}};
   const GraphLayer other = {.inputs = {1}, .out = 64, .trains = true};
@@ -234,13 +234,13 @@ TEST(MemoryPlan, BlocksStartAtCacheLines) {
   EXPECT_EQ(placement.elements, 2 * kAlignment) << "two blocks at a time";
 }
 
-TEST(MemoryPlan, EvaluationOfAChainNeedsTwoValuesAtATime) {
+TEST(MemoryPlan, EvaluationOfAChainOfLayersHoldsTwoValuesAtATime) {
   std::vector<GraphLayer> layers;
   for (int i = 0; i < 50; ++i) layers.push_back({.inputs = {i}, .out = 64, .trains = true});
   EXPECT_EQ(PlanStepMemory(LayerGraph(64, layers), 1, /*trains=*/false).elements, 128);
 }
 
-TEST(MemoryPlan, ActivationWorksInPlaceUnlessItsInputIsReadLater) {
+TEST(MemoryPlan, ActivationIsComputedInPlaceUnlessItsInputIsReadLater) {
   GraphLayer product = {.inputs = {0}, .out = 64, .trains = true, .use = {.backward_reads_inputs = true}};
   const GraphLayer activation = {
       .inputs = {1},
@@ -302,7 +302,7 @@ TEST(MemoryPlan, ActivationIsRecomputedFromTheInputOfItsNormalisation) {
 
 // Each block is a convolution, a normalisation, the sum with the output of the block before, and an
 // activation. The convolution reads the output of the block before.
-TEST(MemoryPlan, ResidualBlocksAreRecomputedOneFromAnother) {
+TEST(MemoryPlan, ResidualBlockIsRecomputedFromTheRecomputedBlockBeforeIt) {
   std::vector<GraphLayer> layers;
   for (int block = 0; block < 9; ++block) {
     const int input = 4 * block;
@@ -347,7 +347,7 @@ TEST(MemoryPlan, SumAppliesTheReluThatIsItsOnlyReader) {
   EXPECT_TRUE(read_twice.runs_forward(2));
 }
 
-TEST(MemoryPlan, FrozenStartOfAModelHasNoGradients) {
+TEST(MemoryPlan, FrozenFirstLayersOfAModelHaveNoGradients) {
   const GraphLayer frozen = {.inputs = {0}, .out = 32};
   const GraphLayer trained = {.inputs = {1}, .out = 16, .trains = true};
   const LayerGraph graph(8, {frozen, trained});

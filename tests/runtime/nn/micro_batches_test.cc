@@ -97,7 +97,7 @@ Model Parse(const std::string& text) {
 }
 
 // With mean 0, the deviation 255 standardises floats to the same bits as bytes, which are divided by 255.
-TEST(MicroBatches, FloatInputsGiveTheBitsOfEqualBytes) {
+TEST(MicroBatches, FloatInputsGiveTheSameGradientBitsAsByteInputsOfEqualValue) {
   const Model model = Parse(R"(
       layer { convolution { filters: 4 kernel_size: 3 activation: RELU } }
       layer { flatten {} } layer { dense { units: 3 } })");
@@ -130,7 +130,7 @@ TEST(MicroBatches, GradientsAddUpToTheGradientsOfTheBatch) {
   }
 }
 
-TEST(MicroBatches, EachPartIsNormalisedLikeAGroup) {
+TEST(MicroBatches, EachMicroBatchIsNormalisedByItself) {
   const Model model = Parse(
       "layer { convolution { filters: 4 kernel_size: 3 bias: false } } "
       "layer { batch_normalisation { activation: TANH } } layer { flatten {} } layer { dense { units: 3 } "
@@ -145,7 +145,7 @@ TEST(MicroBatches, EachPartIsNormalisedLikeAGroup) {
   }
 }
 
-TEST(MicroBatches, PartWithoutSamplesChangesNothing) {
+TEST(MicroBatches, MicroBatchWithoutSamplesChangesNeitherGradientsNorStatistics) {
   const Model model =
       Parse("layer { batch_normalisation {} } layer { flatten {} } layer { dense { units: 3 } } ");
   const Result one = Step(model, 4, {.rows = 8});

@@ -75,7 +75,7 @@ TEST(Training, FiftyStepsAgreeWithDoublePrecision) {
   }
 }
 
-TEST(Training, RerunIsBitEqual) {
+TEST(Training, RepeatedTrainingGivesTheSameParametersBitForBit) {
   TrainingRun run, again;
   for (int64_t step = 0; step < 10; ++step) {
     ASSERT_TRUE(run.Step(step).ok());

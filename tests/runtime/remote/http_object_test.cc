@@ -41,7 +41,7 @@ HttpAnswer Ranged(const std::string& range, const std::string& body) {
   return {.status = 206, .headers = {{"etag", "\"1\""}, {"content-range", range}}, .body = body};
 }
 
-TEST(HttpObjectTest, RangesAreReadOnlyIfTheFileIsUnchanged) {
+TEST(HttpObjectTest, RangeRequestsAreConditionalOnAnUnchangedFile) {
   const ScriptedClient scripted([](const HttpRequest& request) { return Serve(request, kContent, "\"1\""); });
   const auto object = Open(scripted);
   ASSERT_TRUE(object.ok()) << object.status();
@@ -53,7 +53,7 @@ TEST(HttpObjectTest, RangesAreReadOnlyIfTheFileIsUnchanged) {
   EXPECT_EQ(last.most_bytes, 4);
 }
 
-TEST(HttpObjectTest, AnswerMayReuseTheMemoryGivenToFetch) {
+TEST(HttpObjectTest, AnswerReusesTheMemoryThatIsGivenToFetch) {
   const char* taken = nullptr;
   const ScriptedClient scripted([&](const HttpRequest& request) {
     HttpAnswer answer = Serve(request, kContent, "\"1\"");
@@ -73,7 +73,7 @@ TEST(HttpObjectTest, AnswerMayReuseTheMemoryGivenToFetch) {
   EXPECT_EQ(bytes->data(), given);
 }
 
-TEST(HttpObjectTest, ServerThatRefusesHeadIsAskedForTheFirstByte) {
+TEST(HttpObjectTest, FirstByteIsRequestedIfTheServerRefusesHead) {
   const ScriptedClient scripted([](const HttpRequest& request) {
     return request.head ? HttpAnswer{.status = 405} : Serve(request, kContent, "\"1\"");
   });
@@ -83,12 +83,12 @@ TEST(HttpObjectTest, ServerThatRefusesHeadIsAskedForTheFirstByte) {
   EXPECT_EQ(HeaderOf(scripted.transport.requests()[1], "Range"), "bytes=0-0");
 }
 
-TEST(HttpObjectTest, EmptyFileIsRefused) {
+TEST(HttpObjectTest, EmptyRemoteFileIsRefused) {
   const ScriptedClient scripted([](const HttpRequest& request) { return Serve(request, "", "\"1\""); });
   EXPECT_THAT(StatusText(Open(scripted).status()), HasSubstr("is empty"));
 }
 
-TEST(HttpObjectTest, FileThatChangesIsAnError) {
+TEST(HttpObjectTest, FileThatChangesWhileItIsReadIsAnError) {
   const auto changed = AllOf(HasSubstr(kUrl), HasSubstr("was changed while it was read"));
   EXPECT_THAT(StatusText(FetchError([](const auto&) { return HttpAnswer{.status = 412}; })), changed);
   EXPECT_THAT(StatusText(FetchError([](const auto&) { return HttpAnswer{.status = 416}; })), changed);
@@ -112,7 +112,7 @@ TEST(HttpObjectTest, ServerThatIgnoresRangesIsRefused) {
   EXPECT_THAT(StatusText(Open(scripted).status()), HasSubstr("does not serve ranges of bytes"));
 }
 
-TEST(HttpObjectTest, OtherBytesThanRequestedAreRefused) {
+TEST(HttpObjectTest, AnswerWithOtherBytesThanRequestedIsRefused) {
   for (const char* range : {"bytes 3-6/10", "bytes 2-4/10", "bytes 2-5", ""}) {
     EXPECT_THAT(StatusText(FetchError([&](const auto&) { return Ranged(range, "2345"); })),
                 AllOf(HasSubstr("DATA_LOSS"), HasSubstr("bytes 2 to 5 were requested")))
@@ -140,7 +140,7 @@ TEST(HttpObjectTest, TransientFailuresAreRetriedWithGrowingPauses) {
   EXPECT_THAT(scripted.pauses, ElementsAre(kSecond / 2, kSecond, 2 * kSecond));
 }
 
-TEST(HttpObjectTest, LastFailureNamesTheNumberOfTries) {
+TEST(HttpObjectTest, ErrorAfterTheLastTryNamesTheNumberOfTries) {
   int tries = 0;
   const absl::Status failed = FetchError([&](const auto&) {
     ++tries;
@@ -234,7 +234,7 @@ TEST(S3Test, ObjectsAreReadFromTheRegionOrTheEndpoint) {
   }
 }
 
-TEST(S3Test, PatternIsMatchedOverAllPages) {
+TEST(S3Test, PatternIsMatchedAgainstAllPagesOfTheBucketsList) {
   const ScriptedClient scripted(
       [](const HttpRequest& request) {
         const bool second = request.url.find("continuation-token=a%2Bb") != std::string::npos;
@@ -254,7 +254,7 @@ TEST(S3Test, PatternIsMatchedOverAllPages) {
             absl::StatusCode::kNotFound);
 }
 
-TEST(S3Test, AnswerThatIsNoListIsRefused) {
+TEST(S3Test, AnswerThatIsNoBucketListIsRefused) {
   for (const char* bad : {"", "<Error/>", "<ListBucketResult><Contents></Contents></ListBucketResult>",
                           "<ListBucketResult><Contents>",
                           "<ListBucketResult><Contents><Key>a%2</Key></Contents></ListBucketResult>",

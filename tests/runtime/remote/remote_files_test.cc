@@ -43,7 +43,7 @@ TEST(BlockCacheTest, LeastRecentlyUsedBlockIsDropped) {
   EXPECT_FALSE(cache.Has({.file = 1, .block = 1}));
 }
 
-TEST(BlockCacheTest, DroppedBlockGivesItsMemoryToABlockOfItsSize) {
+TEST(BlockCacheTest, MemoryOfADroppedBlockIsReusedForABlockOfTheSameSize) {
   constexpr int64_t kBytes = 4000;
   BlockCache cache(8 * kBytes);
   // Fetches a block. Returns the capacity in bytes of the memory that the cache gives to the fetch for reuse.
@@ -72,7 +72,7 @@ TEST(BlockCacheTest, FailedFetchIsNotCached) {
   EXPECT_EQ(*cache.Get({}, 1, [](std::string) { return Bytes(1); }).value(), "x");
 }
 
-TEST(BlockCacheTest, ThreadsThatWantOneBlockShareItsFetch) {
+TEST(BlockCacheTest, ThreadsThatReadTheSameBlockAtOnceFetchItOnce) {
   BlockCache cache(100);
   std::atomic<int> fetches = 0, got = 0;
   std::vector<std::thread> threads;
@@ -160,7 +160,7 @@ TEST(RemoteFilesTest, RandomReadsOfMuchDataFetchLittleMoreThanTheyRead) {
   }
 }
 
-TEST(RemoteFilesTest, SameFileOpenedAgainSharesItsBlocks) {
+TEST(RemoteFilesTest, FileOpenedAgainUsesCachedBlocksUnlessItHasChanged) {
   const std::string content = Pattern(300);
   std::string etag = "\"1\"";
   const Opened opened =
@@ -172,7 +172,7 @@ TEST(RemoteFilesTest, SameFileOpenedAgainSharesItsBlocks) {
   EXPECT_EQ(opened.transport->requests().size(), 5);
 }
 
-TEST(RemoteFilesTest, PatternOfAWebServerIsRefused) {
+TEST(RemoteFilesTest, PatternInAnHttpPathIsRefused) {
   const Opened opened = Over([](const HttpRequest&) { return HttpAnswer{.status = 404}; }, 0);
   EXPECT_THAT(StatusText(opened.files->Expand("http://h/part-*").status()), HasSubstr("name each"));
   EXPECT_EQ(opened.files->Expand("http://h/a?x=*").value().front(), "http://h/a?x=*");

@@ -28,7 +28,7 @@ HttpRequest Example(const std::string& query) {
   return request;
 }
 
-TEST(S3SignatureTest, RequestsOfAmazonsExamplesGetTheirSignatures) {
+TEST(S3SignatureTest, RequestsOfAmazonsExamplesGetThePublishedSignatures) {
   EXPECT_THAT(S3SignatureHeaders(Example("?max-keys=2&prefix=J"), kTime),
               ElementsAre("Host: examplebucket.s3.amazonaws.com",
                           std::string("x-amz-content-sha256: ") + kEmptyBody, "x-amz-date: 20130524T000000Z",
@@ -37,7 +37,7 @@ TEST(S3SignatureTest, RequestsOfAmazonsExamplesGetTheirSignatures) {
             Authorization("fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543"));
 }
 
-TEST(S3SignatureTest, MethodPathAndHostAreSigned) {
+TEST(S3SignatureTest, SignatureCoversMethodPathQueryAndHost) {
   const HttpRequest request = Example("a%2Bb?prefix=d%2F");
   const std::string before = S3SignatureHeaders(request, kTime).back();
   HttpRequest head = request, path = request, host = request, plus = request;

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(EventFileTest, TfRecordIsLengthChecksumEventChecksum) {
+TEST(EventFileTest, TfRecordConsistsOfLengthChecksumEventAndChecksum) {
   const std::string length("\x03\0\0\0\0\0\0\0", 8);
   // Other code has computed both checksums, bit by bit.
   EXPECT_EQ(TfRecord("abc"), length + "\xb0\x99\x49\x0e" + "abc" + "\x6e\x57\xf1\x21");
@@ -37,7 +37,7 @@ TEST(EventFileTest, FilesCreatedInTheSameSecondAreNumberedInOrder) {
                           "events.out.tfevents.0000001234.vm.2"));
 }
 
-TEST(EventFileTest, MissingDirectoryIsNamed) {
+TEST(EventFileTest, ErrorNamesTheMissingDirectory) {
   const auto file = EventFile::Create("/nowhere", 0, "vm");
   EXPECT_NE(file.status().message().find("/nowhere"), absl::string_view::npos);
 }

@@ -35,23 +35,23 @@ TEST(ParseStatTest, CountsCoresAndTheirBusyTime) {
   EXPECT_EQ(cpu->busy_ns, (10132239 + 2056 + 2531913 + 0 + 259512) * (kSecond / 100));
 }
 
-TEST(ParseUsedMemoryTest, IsTotalMinusAvailableMemory) {
+TEST(ParseUsedMemoryTest, UsedMemoryIsTotalMinusAvailableMemory) {
   EXPECT_EQ(ParseUsedMemory(kMeminfo).value(), int64_t{2'000'000} * 1024);
 }
 
-TEST(ParseNetDevTest, SumsAllInterfacesExceptTheLoopback) {
+TEST(ParseNetDevTest, NetworkBytesAreSummedOverAllInterfacesExceptTheLoopback) {
   const auto counts = ParseNetDev(kNetDev, false);
   ASSERT_TRUE(counts.ok()) << counts.status();
   EXPECT_EQ(counts->in, 3816005308128 + 5);
   EXPECT_EQ(counts->out, 77 + 6);
 }
 
-TEST(ParseNetDevTest, CountsTheLoopbackOnRequest) {
+TEST(ParseNetDevTest, NetworkBytesOfTheLoopbackAreCountedOnRequest) {
   EXPECT_EQ(ParseNetDev(kNetDev, true)->in, 1000 + 3816005308128 + 5);
   EXPECT_EQ(ParseNetDev(kNetDev, true)->out, 1000 + 77 + 6);
 }
 
-TEST(ParseSelfIoTest, CountsBytesThatReachedTheDisks) {
+TEST(ParseSelfIoTest, OnlyBytesThatReachedTheDisksAreCountedAsReadOrWritten) {
   EXPECT_EQ(ParseSelfIo(kSelfIo)->in, 4096);
   EXPECT_EQ(ParseSelfIo(kSelfIo)->out, 8192);
 }

@@ -51,12 +51,12 @@ TEST_F(ResourceLogTest, WritesALinePerSampleOnTheChiefsClock) {
   EXPECT_EQ(Csv(), std::string(kResourcesCsvHeader) + "\n2.000,a,worker 0,50.0,7,7,0,0,0,,,\n");
 }
 
-TEST_F(ResourceLogTest, LineOfAMachineHasNoProcess) {
+TEST_F(ResourceLogTest, CsvLineOfAMachineHasAnEmptyProcessColumn) {
   Machine("a", 101, 30);
   EXPECT_NE(Csv().find("\n1.000,a,,30.0,1000,1000,"), std::string::npos);
 }
 
-TEST_F(ResourceLogTest, KeepsMeanAndExtremesOfEachProcess) {
+TEST_F(ResourceLogTest, SummaryHasMeanAndExtremesOfEachProcess) {
   Process("ps 0", 101, 10);
   Process("ps 0", 102, 40);
   Process("chief", 102, 1);
@@ -78,7 +78,7 @@ TEST_F(ResourceLogTest, LongerSampleWeighsMoreInTheMean) {
   EXPECT_DOUBLE_EQ(Summary().resources(0).cpu_percent().mean(), (10 + 3 * 40) / 4.0);
 }
 
-TEST_F(ResourceLogTest, KeepsTheGpuReadingsOfAProcess) {
+TEST_F(ResourceLogTest, SummaryHasTheGpuReadingsOfAProcess) {
   proto::ResourceSample sample = Sample(101, 50, 7);
   sample.set_gpu_percent(37);
   sample.set_gpu_memory_bytes(81788928);
@@ -92,7 +92,7 @@ TEST_F(ResourceLogTest, KeepsTheGpuReadingsOfAProcess) {
   EXPECT_FALSE(use.has_gpu_power_watts());
 }
 
-TEST_F(ResourceLogTest, SumOfTheMachinesIsTakenOnceEachHasASample) {
+TEST_F(ResourceLogTest, ClusterSumBeginsOnceEveryMachineHasASample) {
   log_->SetMachines({"a", "b"});
   Machine("a", 101, 30);
   Machine("b", 101.2, 50);
@@ -108,7 +108,7 @@ TEST_F(ResourceLogTest, SumOfTheMachinesIsTakenOnceEachHasASample) {
   EXPECT_DOUBLE_EQ(cluster.resident_bytes().mean(), 2000);
 }
 
-TEST_F(ResourceLogTest, SumDoesNotWaitForAMachineThatIsGone) {
+TEST_F(ResourceLogTest, ClusterSumDoesNotWaitForAMachineThatIsGone) {
   log_->SetMachines({"a", "b"});
   Machine("a", 101, 30);
   Machine("b", 101, 50);
@@ -116,7 +116,7 @@ TEST_F(ResourceLogTest, SumDoesNotWaitForAMachineThatIsGone) {
   EXPECT_DOUBLE_EQ(Summary().resources(0).cpu_percent().minimum(), 20);
 }
 
-TEST_F(ResourceLogTest, DropsImplausibleSamples) {
+TEST_F(ResourceLogTest, SamplesWithImplausibleValuesAreDropped) {
   const std::string before = Csv();
   proto::ResourceSample sample = Sample(101, std::numeric_limits<double>::quiet_NaN(), 1);
   ASSERT_TRUE(log_->Add("a", "ps 0", sample, 0).ok());
@@ -157,7 +157,7 @@ TEST(CostTest, CostOfAnEpochIsUnknownBeforeTheFirstHasEnded) {
   EXPECT_FALSE(summary.cost().has_epoch());
 }
 
-TEST(CostTest, IsAbsentWithoutAPrice) {
+TEST(CostTest, CostIsAbsentWithoutAPrice) {
   proto::RunSummary summary;
   FillCost(0, 4, summary);
   EXPECT_FALSE(summary.has_cost());

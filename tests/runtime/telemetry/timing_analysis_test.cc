@@ -17,7 +17,7 @@ IterationTimes Times(const std::vector<double>& seconds, int64_t epoch = 0) {
   return times;
 }
 
-TEST(TimingAnalysis, ValuesFollowTheDefinitionsInTheHeader) {
+TEST(TimingAnalysis, TmiAvgBetaAndEstimatesFollowTheirDefinitions) {
   // The first iteration takes 10 s. The ten after it take 25 s together, the twelve after it 36 s.
   const TimingAnalysis analysis =
       Analyse(Times({10, 2, 3, 4, 5, 6, 1, 1, 1, 1, 1, 4, 7}), /*validation_seconds=*/8);
@@ -32,7 +32,7 @@ TEST(TimingAnalysis, ValuesFollowTheDefinitionsInTheHeader) {
   EXPECT_DOUBLE_EQ(analysis.estimates[2]->error, 0.5 / 3);
 }
 
-TEST(TimingAnalysis, LaterEpochsCountForTmiAvgButNotForTheEstimates) {
+TEST(TimingAnalysis, IterationsOfLaterEpochsCountForTmiAvgButNotForTheEstimates) {
   IterationTimes times = Times({10, 2, 2}, /*epoch=*/4);
   for (int i = 0; i < 20; ++i) times.Add(5, FromSeconds(3));
   const TimingAnalysis analysis = Analyse(times, 0);
@@ -51,14 +51,14 @@ TEST(TimingAnalysis, TooFewIterationsLeaveValuesAbsent) {
   EXPECT_TRUE(Analyse(Times({10, 1}), 1).estimates[0].has_value());
 }
 
-TEST(TimingAnalysis, LockStepIterationLastsAsLongAsOnTheSlowestWorker) {
+TEST(TimingAnalysis, LockStepIterationTakesTheTimeOfItsSlowestWorker) {
   const IterationTimes slowest = IterationTimes::Slowest({Times({10, 2, 5}), Times({9, 3, 4}), Times({})});
   EXPECT_EQ(slowest.count(), 3);
   EXPECT_EQ(slowest.remaining_ns(), FromSeconds(17 - 10));
   EXPECT_THAT(slowest.early(), ElementsAre(FromSeconds(10), FromSeconds(3), FromSeconds(5)));
 }
 
-TEST(TimingAnalysis, MeanIsOverTheWorkersThatHaveAValue) {
+TEST(TimingAnalysis, MeanAnalysisIsOverTheWorkersThatHaveAValue) {
   const TimingAnalysis mean =
       Mean({Analyse(Times({10, 2, 2}), 6), Analyse(Times({4, 4, 4}), 6), Analyse(Times({1}), 6)});
   EXPECT_DOUBLE_EQ(mean.first_iteration, 5);

@@ -58,7 +58,7 @@ TEST(FrameTest, DecodedFrameEqualsTheEncodedFrame) {
   EXPECT_EQ(*frame, Sample());
 }
 
-TEST(FrameTest, EncodesTheDocumentedLayout) {
+TEST(FrameTest, EncodedFrameHasTheDocumentedByteLayout) {
   const std::string bytes = Encoded(Sample());
   EXPECT_EQ(bytes.substr(0, 4), "TTHF");
   EXPECT_EQ(Word(bytes, 4, 2), kWireVersion);
@@ -71,7 +71,7 @@ TEST(FrameTest, EncodesTheDocumentedLayout) {
   EXPECT_EQ(Word(bytes, 100, 4), 0x05060708);
 }
 
-TEST(FrameTest, OnlyTheFieldOfTheFramesOwnKindIsEncoded) {
+TEST(FrameTest, OfFieldsForSingleKindsOnlyTheFieldOfTheFramesKindIsEncoded) {
   Frame frame = Sample();
   frame.global_sample_count = 1;
   frame.staleness = 2;
@@ -93,7 +93,7 @@ TEST(FrameTest, OnlyTheFieldOfTheFramesOwnKindIsEncoded) {
   EXPECT_EQ(sent(FrameKind::kReduce), 0);
 }
 
-TEST(FrameTest, ParametersHaveASumOfSquaresInPlaceOfASampleBegin) {
+TEST(FrameTest, FrameOfParametersCarriesASumOfSquaresInsteadOfASampleBegin) {
   Frame frame = Sample();
   frame.kind = FrameKind::kParameters;
   frame.sum_square = 0.1;
@@ -148,7 +148,7 @@ TEST(FrameTest, RefusesUnknownKindUnknownDtypeAndHugePayload) {
               HasSubstr("frame of kind reduce has 16909060 at byte 8, expected 0"));
 }
 
-TEST(FrameTest, RefusesAnotherProtocolAndAnotherVersion) {
+TEST(FrameTest, RefusesFramesOfAnotherProtocolOrProtocolVersion) {
   std::string bytes(kFrameBytes, '\0');
   std::memcpy(bytes.data(), "GET / HTTP/1.1\r\n", 16);
   EXPECT_THAT(std::string(Decoded(bytes).status().message()), HasSubstr("wrong magic"));
@@ -158,7 +158,7 @@ TEST(FrameTest, RefusesAnotherProtocolAndAnotherVersion) {
               HasSubstr("wire version 4, but this build uses version 3"));
 }
 
-TEST(FrameTest, TextNamesKindSenderStepAndRange) {
+TEST(FrameTest, FrameTextNamesKindSenderStepAndRange) {
   EXPECT_EQ(FrameText(Sample()),
             "push, rank 13, incarnation 14, generation 11, step 15, sequence 16, range [17, 35)");
 }
