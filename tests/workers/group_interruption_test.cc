@@ -5,7 +5,7 @@
 namespace tethys {
 namespace {
 
-TEST(GroupInterruptionTest, HaltRaisesTheInterruptionOfTheNewestGroup) {
+TEST(GroupInterruptionTest, HaltOfTheNewestGroupInterruptsThatGroup) {
   GroupInterruption interruption;
   EXPECT_TRUE(interruption.Check().ok());
   const Interruption& group = interruption.Begin(3);
@@ -18,7 +18,7 @@ TEST(GroupInterruptionTest, HaltRaisesTheInterruptionOfTheNewestGroup) {
   EXPECT_TRUE(interruption.Check().ok());
 }
 
-TEST(GroupInterruptionTest, HaltThatComesBeforeItsGroupBeginsIsKept) {
+TEST(GroupInterruptionTest, HaltThatArrivesBeforeItsGroupBeginsInterruptsThatGroup) {
   GroupInterruption interruption;
   interruption.OnHalt(5);
   EXPECT_TRUE(absl::IsAborted(interruption.Begin(4).Check()));

@@ -128,7 +128,7 @@ void ExpectInterrupted(TestReplica& replica, std::unique_ptr<Strategy> strategy,
   EXPECT_EQ(replica.Parameters() != before, at == At::kAwaitEnd);
 }
 
-TEST(Interrupt, LocalStepIsMadeExactlyIfItsEndWasEnqueued) {
+TEST(Interrupt, InterruptedLocalStepTakesEffectIfAndOnlyIfItsEndWasEnqueued) {
   for (const At at : {At::kBeginStep, At::kGradientReady, At::kEnqueueEnd, At::kAwaitEnd}) {
     SCOPED_TRACE(static_cast<int>(at));
     TestReplica cpu(CreateCpuDevice(1).value(), 0, 1);
@@ -138,7 +138,7 @@ TEST(Interrupt, LocalStepIsMadeExactlyIfItsEndWasEnqueued) {
   }
 }
 
-TEST(Interrupt, StagedStepIsMadeExactlyIfItsEndWasEnqueued) {
+TEST(Interrupt, InterruptedStagedStepTakesEffectIfAndOnlyIfItsEndWasEnqueued) {
   for (const At at : {At::kBeginStep, At::kGradientReady, At::kEnqueueEnd, At::kAwaitEnd}) {
     SCOPED_TRACE(static_cast<int>(at));
     ExpectAllOk(InRing(1, [&](std::unique_ptr<Communicator>& ring) {
@@ -150,7 +150,7 @@ TEST(Interrupt, StagedStepIsMadeExactlyIfItsEndWasEnqueued) {
   }
 }
 
-TEST(Interrupt, StagedStepOfAHungDeviceReturnsTheReason) {
+TEST(Interrupt, InterruptedStagedStepOnAHungDeviceReturnsTheReason) {
   TestReplica replica(testing::CreateLateDevice({.hangs = true}), 0, 1);
   const auto cpu = CreateCpuDevice(1).value();
   const auto stream = cpu->CreateStream().value();

@@ -20,7 +20,7 @@ TEST_F(CheckpointTest, LoadedValuesEqualTheSavedValues) {
   EXPECT_THAT(Files(), ElementsAre("step-7"));
 }
 
-TEST_F(CheckpointTest, ManifestHoldsTheTrainingState) {
+TEST_F(CheckpointTest, ManifestContainsTheTrainingState) {
   proto::TrainingState state;
   state.set_step(7);
   state.set_epoch(2);
@@ -122,7 +122,7 @@ TEST_F(CheckpointTest, NonFiniteValueIsRefusedAndItsTensorNamed) {
   EXPECT_THAT(Files(), IsEmpty());
 }
 
-TEST_F(CheckpointTest, UnwrittenElementFailsTheCommit) {
+TEST_F(CheckpointTest, CommitFailsIfAnElementOfAVariableWasNotWritten) {
   const int64_t missing = model_.variables()[0].range.begin + 33;
   const auto writer = Begin(1);
   const std::vector<float> values = Values(0);
@@ -134,7 +134,7 @@ TEST_F(CheckpointTest, UnwrittenElementFailsTheCommit) {
   EXPECT_THAT(status.message(), HasSubstr("element 33 of tensor 'dense/weights' was never written"));
 }
 
-TEST_F(CheckpointTest, PaddingNeedNotBeWritten) {
+TEST_F(CheckpointTest, CommitSucceedsIfOnlyPaddingWasNotWritten) {
   const auto writer = Begin(1, {});
   const std::vector<float> values = Values(0);
   for (const Variable& variable : model_.variables()) {
@@ -166,20 +166,20 @@ TEST_F(CheckpointTest, UncommittedCheckpointLeavesNoFiles) {
   EXPECT_THAT(Files(), ElementsAre("step-1"));
 }
 
-TEST_F(CheckpointTest, SavingAStepAgainReplacesItsCheckpoint) {
+TEST_F(CheckpointTest, SecondSaveOfAStepReplacesTheFirst) {
   ASSERT_TRUE(Save(3, 0).ok());
   ASSERT_TRUE(Save(3, 0.5).ok());
   EXPECT_EQ(*Load(Path(3), 0), Values(0, 0.5));
   EXPECT_THAT(Files(), ElementsAre("step-3"));
 }
 
-TEST_F(CheckpointTest, FailedResaveOfAStepKeepsItsEarlierCheckpoint) {
+TEST_F(CheckpointTest, FailedSecondSaveOfAStepKeepsTheFirst) {
   ASSERT_TRUE(Save(3).ok());
   ASSERT_FALSE(Begin(3)->Commit({}).ok());
   EXPECT_EQ(*Load(Path(3), 0), Values(0));
 }
 
-TEST_F(CheckpointTest, OtherModelIsRefusedWithItsFirstDifferentVariable) {
+TEST_F(CheckpointTest, CheckpointOfAnotherModelIsRefusedNamingTheFirstDifferentVariable) {
   ASSERT_TRUE(Save(1).ok());
   const auto refusal = [this](const VariableSet& other) {
     return std::string(CheckpointReader::Open(Path(1), &other).status().message());
@@ -193,7 +193,7 @@ TEST_F(CheckpointTest, OtherModelIsRefusedWithItsFirstDifferentVariable) {
   EXPECT_EQ(CheckpointReader::Open(Path(1), &empty).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(CheckpointTest, SlotsAreFoundByNameAndMissingSlotsReadAsZeros) {
+TEST_F(CheckpointTest, SlotsAreFoundByNameAndMissingSlotsAreReadAsZeros) {
   ASSERT_TRUE(Save(1, 0, {"first", "second"}).ok());
   const auto reader = CheckpointReader::Open(Path(1), &model_, {"second", "third"});
   ASSERT_TRUE(reader.ok()) << reader.status();
@@ -209,7 +209,7 @@ TEST_F(CheckpointTest, SlotsAreFoundByNameAndMissingSlotsReadAsZeros) {
   EXPECT_EQ((*reader)->Read(0, 1, absl::MakeSpan(values)).code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(CheckpointTest, DirectoryWithoutManifestIsNoCheckpoint) {
+TEST_F(CheckpointTest, DirectoryWithoutManifestIsNotTakenForACheckpoint) {
   ASSERT_TRUE(Save(1).ok());
   ASSERT_TRUE(Save(2).ok());
   std::filesystem::remove(Path(2) + "/manifest.textproto");
@@ -229,7 +229,7 @@ TEST_F(CheckpointTest, FindLatestSkipsADamagedCheckpointAndReportsIt) {
   EXPECT_THAT(latest.damaged[0].reason, HasSubstr("step-100/model.safetensors has 100 bytes"));
 }
 
-TEST_F(CheckpointTest, NewestCheckpointOfALaterVersion_IsNoDamageButAnError) {
+TEST_F(CheckpointTest, NewestCheckpointWrittenByALaterVersion_IsAnErrorAndNotSkipped) {
   for (const int64_t step : {1, 2}) ASSERT_TRUE(Save(step).ok());
   const std::string manifest = Path(2) + "/manifest.textproto";
   std::string text = *ReadFile(manifest);
@@ -241,7 +241,7 @@ TEST_F(CheckpointTest, NewestCheckpointOfALaterVersion_IsNoDamageButAnError) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("from_the_future"));
 }
 
-TEST_F(CheckpointTest, CheckpointSetAside_IsNoLongerFound) {
+TEST_F(CheckpointTest, CheckpointThatWasSetAside_IsNoLongerFound) {
   for (const int64_t step : {1, 2}) ASSERT_TRUE(Save(step).ok());
   EXPECT_EQ(*SetAsideCheckpoint(Path(2)), Path(2) + ".damaged");
   ASSERT_TRUE(Save(2).ok());
@@ -268,7 +268,7 @@ TEST_F(CheckpointTest, Prune_WithLaterSteps_KeepsTheCheckpointJustSaved) {
 }
 
 // The crash was in Commit, after step-3 was renamed to step-3.old and before step-3.tmp became step-3.
-TEST_F(CheckpointTest, CrashWhileReplacingAStepKeepsTheOldState) {
+TEST_F(CheckpointTest, CrashWhileReplacingACheckpointKeepsTheOldCheckpoint) {
   ASSERT_TRUE(Save(2).ok());
   ASSERT_TRUE(Save(3).ok());
   std::filesystem::rename(Path(3), Path(3) + ".old");
@@ -280,7 +280,7 @@ TEST_F(CheckpointTest, CrashWhileReplacingAStepKeepsTheOldState) {
 }
 
 // The crash was in Commit, after step-3.tmp was renamed to step-3 and before step-3.old was removed.
-TEST_F(CheckpointTest, CrashAfterReplacingAStepKeepsTheNewState) {
+TEST_F(CheckpointTest, CrashAfterReplacingACheckpointKeepsTheNewCheckpoint) {
   ASSERT_TRUE(Save(3).ok());
   std::filesystem::copy(Path(3), Path(3) + ".old");
   ASSERT_TRUE(Save(3, 0.5).ok());
@@ -292,7 +292,7 @@ TEST_F(CheckpointTest, CrashAfterReplacingAStepKeepsTheNewState) {
   EXPECT_EQ(*Load(Path(3), 0), Values(0, 0.5));
 }
 
-TEST_F(CheckpointTest, DirectoriesWithForeignNamesAreNeitherListedNorRemoved) {
+TEST_F(CheckpointTest, DirectoriesNotNamedAsCheckpointsAreNeitherListedNorRemoved) {
   ASSERT_TRUE(Save(3).ok());
   for (const char* name : {"step-", "step-x", "step-03", "step--1", "step-4.tmp.bak", "notes"}) {
     std::filesystem::copy(Path(3), root_ + "/" + name);

@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST_F(LossesTest, ReplacementIsSetUpAfterFenceAndTakesPartOnceEnrolled) {
+TEST_F(LossesTest, ReplacementIsSetUpAfterTheFenceAndTakesPartOnceServersEnrolIt) {
   for (const char* job : {kAsynchronous, kStale}) {
     Begin(absl::StrCat(job, " max_restarts: 1"));
     Vanish(Worker(1));
@@ -30,7 +30,7 @@ TEST_F(LossesTest, ReplacementIsSetUpAfterFenceAndTakesPartOnceEnrolled) {
   }
 }
 
-TEST_F(LossesTest, ReplacementDoesNotLagByTheStepsThatItMissed) {
+TEST_F(LossesTest, StepsBeforeAReplacementJoinedDoNotCountAsItsLag) {
   Begin(absl::StrCat(kAsynchronous, " max_restarts: 1"));
   Say(Worker(0), "heartbeat { step: 100 }");
   Vanish(Worker(1));
@@ -44,7 +44,7 @@ TEST_F(LossesTest, ReplacementDoesNotLagByTheStepsThatItMissed) {
   EXPECT_EQ(pulses_.back().task(1).lag(), 0);
 }
 
-TEST_F(LossesTest, ReplacementGetsFreeLocalRankOfItsHost) {
+TEST_F(LossesTest, ReplacementGetsAFreeLocalRankOnItsHost) {
   Begin("workers: 3 max_restarts: 1 strategy { parameter_server { servers: 1 asynchronous {} } }");
   Vanish(Worker(0));
   Vanish(Worker(1));
@@ -57,7 +57,7 @@ TEST_F(LossesTest, ReplacementGetsFreeLocalRankOfItsHost) {
   EXPECT_EQ(group.member(1).local_rank(), 2) << "worker 2 keeps its local rank";
 }
 
-TEST_F(LossesTest, ReplacementGetsLeasesOfRunningSegment) {
+TEST_F(LossesTest, ReplacementGetsLeasesOfTheRunningSegment) {
   Begin(kAsynchronous);
   Vanish(Worker(1));
   JoinAgain();
@@ -70,7 +70,7 @@ TEST_F(LossesTest, ReplacementGetsLeasesOfRunningSegment) {
   EXPECT_EQ(NewestLease(1).range(0).begin(), 5) << "the batch that its predecessor held";
 }
 
-TEST_F(LossesTest, ShardOfLostWorker_StartsAnotherRunOfWorkersThatHadEnded) {
+TEST_F(LossesTest, UnusedShardOfALostWorker_StartsAnotherRunOfWorkersThatHadEnded) {
   Begin(kSharded);
   ASSERT_EQ(NewestLease(0).range_size(), 2);
   EXPECT_EQ(NewestLease(0).range(1).begin(), 10);
@@ -85,7 +85,7 @@ TEST_F(LossesTest, ShardOfLostWorker_StartsAnotherRunOfWorkersThatHadEnded) {
   EXPECT_THAT(Log(), Contains("w0 evaluate"));
 }
 
-TEST_F(LossesTest, ReplacementGetsTheRestOfItsShard) {
+TEST_F(LossesTest, ReplacementGetsTheUnusedRestOfTheLostWorkersShard) {
   Begin(kSharded);
   Use(1, 5);
   Vanish(Worker(1));
@@ -99,7 +99,7 @@ TEST_F(LossesTest, ReplacementGetsTheRestOfItsShard) {
   EXPECT_TRUE(NewestLease(1).last());
 }
 
-TEST_F(LossesTest, ReplacementStartsAtFirstRoundNotYetDealt) {
+TEST_F(LossesTest, ReplacementStartsAtTheFirstRoundNotYetLeasedToAnyWorker) {
   train_samples_ = 200;
   Begin(kStale);
   Vanish(Worker(1));
@@ -126,7 +126,7 @@ TEST_F(LossesTest, ReplacementJoinedBeforeLossIsNoticed_IsSetUpOnceFenced) {
   EXPECT_THAT(Log(), ElementsAre("w1 setup", "w1 form"));
 }
 
-TEST_F(LossesTest, LostReplacementIsFencedLikeItsPredecessor) {
+TEST_F(LossesTest, LostReplacementIsFencedLikeTheWorkerItReplaced) {
   Begin(absl::StrCat(kAsynchronous, " max_restarts: 2"));
   Vanish(Worker(1));
   JoinAgain();

@@ -46,13 +46,13 @@ class JobCourseTest : public ::testing::Test {
   std::unique_ptr<JobCourse> course_;
 };
 
-TEST_F(JobCourseTest, BarrierWithinEpochLeadsToNextSegment) {
+TEST_F(JobCourseTest, BarrierWithinAnEpochIsFollowedByTheNextSegment) {
   Train();
   EndSegment(false, false);
   EXPECT_EQ(On(), Next::kTrain);
 }
 
-TEST_F(JobCourseTest, DueSaveComesBeforeNextSegment) {
+TEST_F(JobCourseTest, DueSaveComesBeforeTheNextSegment) {
   Train();
   EndSegment(false, true);
   EXPECT_EQ(On(), Next::kSave);
@@ -62,7 +62,7 @@ TEST_F(JobCourseTest, DueSaveComesBeforeNextSegment) {
   EXPECT_EQ(Text(), "train");
 }
 
-TEST_F(JobCourseTest, SaveThatANewGroupInterruptsIsDueAgain) {
+TEST_F(JobCourseTest, SaveInterruptedByANewGroupIsDueAgain) {
   Train();
   EndSegment(false, true);
   course_->Enter(JobPhase::kSave);
@@ -71,7 +71,7 @@ TEST_F(JobCourseTest, SaveThatANewGroupInterruptsIsDueAgain) {
   EXPECT_EQ(On(), Next::kSave);
 }
 
-TEST_F(JobCourseTest, ValidationThatANewGroupInterruptsIsRepeated) {
+TEST_F(JobCourseTest, ValidationInterruptedByANewGroupIsRepeated) {
   Train();
   EndSegment(true, false);
   course_->Enter(JobPhase::kValidate);
@@ -79,7 +79,7 @@ TEST_F(JobCourseTest, ValidationThatANewGroupInterruptsIsRepeated) {
   EXPECT_EQ(On(), Next::kValidate);
 }
 
-TEST_F(JobCourseTest, SegmentThatANewGroupInterruptsIsLeftUntilTheGroupHasFormed) {
+TEST_F(JobCourseTest, SegmentInterruptedByANewGroupIsContinuedByThatGroup) {
   Train();
   course_->Regroup(true, false);
   EXPECT_TRUE(course_->in_segment());
@@ -99,7 +99,7 @@ TEST_F(JobCourseTest, EpochIsValidatedThenReportedThenSaved) {
   EXPECT_EQ(On(), Next::kSave);
 }
 
-TEST_F(JobCourseTest, JobWithoutValidationReportsEpochAtOnce) {
+TEST_F(JobCourseTest, JobWithoutValidationReportsTheEpochAtOnce) {
   Train(false);
   EndSegment(true, false);
   EXPECT_EQ(On(), Next::kReportEpoch);
@@ -117,7 +117,7 @@ TEST_F(JobCourseTest, FinishedJobIsTestedThenSavedThenStops) {
   EXPECT_EQ(Text(), "save, save tried, tested");
 }
 
-TEST_F(JobCourseTest, SaveDueAtLastBarrierIsNotRepeatedAfterTest) {
+TEST_F(JobCourseTest, SaveMadeAtTheLastBarrierIsNotRepeatedAfterTheTest) {
   Train();
   EndSegment(false, true);
   EXPECT_EQ(Finished(), Next::kSave);
@@ -128,13 +128,13 @@ TEST_F(JobCourseTest, SaveDueAtLastBarrierIsNotRepeatedAfterTest) {
   EXPECT_EQ(Finished(), Next::kStop);
 }
 
-TEST_F(JobCourseTest, JobWithoutTestSplitIsSavedAtItsEnd) {
+TEST_F(JobCourseTest, JobWithoutATestSplitIsSavedAtTheEndOfTheJob) {
   Train(false, false);
   EndSegment(false, false);
   EXPECT_EQ(Finished(), Next::kSave);
 }
 
-TEST_F(JobCourseTest, SaveMadeDueAfterValidationFollowsTheEpochReport) {
+TEST_F(JobCourseTest, SaveThatBecomesDueAfterValidationFollowsTheEpochReport) {
   Train();
   EndSegment(true, false);
   course_->Enter(JobPhase::kValidate);

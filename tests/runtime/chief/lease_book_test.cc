@@ -48,7 +48,7 @@ TEST(LeaseBookTest, LastBatchesAreSpreadOverWorkers) {
   EXPECT_EQ(long_book.Lease(0, 4).batches.size(), 4u);
 }
 
-TEST(LeaseBookTest, BatchIsUsedOnceAndByItsHolderOnly) {
+TEST(LeaseBookTest, LeasedBatchMayBeUsedOnceAndOnlyByTheWorkerThatHoldsIt) {
   LeaseBook book = Opened(false, 2, SingleBatches({0, 100}, 10));
   const Slice lease = PositionsOf(book.Lease(0, 1)).at(0);
   EXPECT_TRUE(absl::IsFailedPrecondition(book.Use(1, lease)));
@@ -58,7 +58,7 @@ TEST(LeaseBookTest, BatchIsUsedOnceAndByItsHolderOnly) {
   EXPECT_TRUE(absl::IsFailedPrecondition(book.Use(0, {50, 60}))) << "no worker holds that lease";
 }
 
-TEST(LeaseBookTest, BookCutToDealtBatches_LeasesOnlyReturnedBatches) {
+TEST(LeaseBookTest, BookCutAfterTheDealtBatches_LeasesOnlyBatchesOfLostWorkers) {
   LeaseBook book = Opened(false, 2, SingleBatches({10, 1000}, 10));
   EXPECT_EQ(book.Lease(0, 2).batches.size(), 2u);
   const Slice kept = PositionsOf(book.Lease(1, 1)).at(0);
@@ -77,7 +77,7 @@ TEST(LeaseBookTest, CutBeforeAnyLease_EndsTheSegmentAtItsBegin) {
   EXPECT_TRUE(book.Lease(0, 1).last);
 }
 
-TEST(LeaseBookTest, BookCutInRounds_GivesAllWorkersTheSameRounds) {
+TEST(LeaseBookTest, BookCutAfterTheDealtRounds_GivesAllWorkersTheSameRounds) {
   LeaseBook book = Opened(true, 2, BatchesOfSteps({0, 100}, 10, 2));
   EXPECT_THAT(ClocksOf(book.Lease(0, 3)), ElementsAre(0, 1, 2));
   EXPECT_EQ(book.CutToDealt(), 30);
@@ -99,7 +99,7 @@ TEST(LeaseBookTest, RoundsHaveTheBatchesOfBulkSynchronousSteps) {
   }
 }
 
-TEST(LeaseBookTest, WorkerWithoutBatchInLastRoundMakesEmptyStep) {
+TEST(LeaseBookTest, WorkerWithoutABatchInTheLastRoundGetsAnEmptyBatch) {
   LeaseBook book = Opened(true, 3, BatchesOfSteps({0, 8}, 6, 3));
   EXPECT_THAT(PositionsOf(book.Lease(2, 4)), ElementsAre(Slice{4, 6}, Slice{8, 8}));
   EXPECT_TRUE(book.Use(2, {8, 8}).ok());
@@ -114,7 +114,7 @@ TEST(LeaseBookTest, JoiningWorkerTakesPartFromNextRound) {
   EXPECT_THAT(ClocksOf(book.Lease(1, 6)), ElementsAre(0, 1, 2, 3, 4, 5));
 }
 
-TEST(LeaseBookTest, ClocksContinueInTheNextSegment) {
+TEST(LeaseBookTest, ClocksOfWorkersContinueInTheNextSegment) {
   LeaseBook book = Opened(true, 1, BatchesOfSteps({0, 10}, 10, 1));
   EXPECT_THAT(ClocksOf(book.Lease(0, 4)), ElementsAre(0));
   ASSERT_TRUE(book.Use(0, {0, 10}).ok());
@@ -176,7 +176,7 @@ TEST(LeaseBookTest, OwnerLostAfterLastLease_LeavesBatchesToAnotherRun) {
   EXPECT_THAT(PositionsOf(book.Lease(0, 4)), ElementsAre(Slice{10, 20}));
 }
 
-TEST(LeaseBookTest, BookCutToDealtBatches_LeasesSlowOwnersBatchesToAll) {
+TEST(LeaseBookTest, BookCutAfterTheDealtBatches_LeasesBatchesOfSlowOwnersToAllWorkers) {
   LeaseBook book = Opened(false, 2, InTurns({0, 200}));
   book.Lease(0, 3);
   EXPECT_EQ(book.CutToDealt(), 50);
@@ -185,7 +185,7 @@ TEST(LeaseBookTest, BookCutToDealtBatches_LeasesSlowOwnersBatchesToAll) {
   EXPECT_TRUE(book.Lease(0, 4).last);
 }
 
-TEST(LeaseBookTest, OwnerWithMoreBatchesLeft_GivesOthersRoundsOfEmptySteps) {
+TEST(LeaseBookTest, WorkerWithFewerBatchesLeft_GetsEmptyBatchesInTheLastRounds) {
   LeaseBook book = Opened(true, 2, InTurns({0, 40}));
   book.Leave(1);
   EXPECT_THAT(PositionsOf(book.Lease(0, 1)), ElementsAre(Slice{0, 10}));
@@ -241,7 +241,7 @@ TEST_F(SettlementTest, ClosedBookLeasesNothingUntilReopened) {
   EXPECT_FALSE(book_.Lease(1, 4).batches.empty());
 }
 
-TEST_F(SettlementTest, BatchesDealtToLostWorkerAndNotSentAreFree) {
+TEST_F(SettlementTest, UnleasedBatchesOfALostWorkersRoundsAreLeasedToOtherWorkers) {
   LeaseBook book = Opened(true, 2, BatchesOfSteps({0, 80}, 10, 2));
   book.Lease(0, 4);
   book.Leave(1);

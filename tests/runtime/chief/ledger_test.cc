@@ -5,7 +5,7 @@
 namespace tethys {
 namespace {
 
-TEST(SampleLedgerTest, PositionsUsedInAnyOrderCompleteSegment) {
+TEST(SampleLedgerTest, SegmentIsCompleteOnceAllPositionsAreUsedInAnyOrder) {
   SampleLedger ledger({100, 130});
   EXPECT_TRUE(ledger.Use(1, {110, 120}).ok());
   EXPECT_EQ(ledger.first_unused(), 100);
@@ -31,7 +31,7 @@ TEST(SampleLedgerTest, SecondUseOfAPositionIsRefused) {
   EXPECT_EQ(ledger.used_count(), 20);
 }
 
-TEST(SampleLedgerTest, UseOutsideSegmentIsRefused) {
+TEST(SampleLedgerTest, UseOfPositionsOutsideTheSegmentIsRefused) {
   SampleLedger ledger({50, 60});
   for (const Slice outside : {Slice{40, 51}, Slice{59, 61}, Slice{58, 52}}) {
     EXPECT_TRUE(absl::IsFailedPrecondition(ledger.Use(0, outside))) << outside.begin;

@@ -88,7 +88,7 @@ class ProgressPipeTest : public ::testing::Test {
   std::unique_ptr<ProgressPipe> pipe_;
 };
 
-TEST_F(ProgressPipeTest, Add_WithAStoppedReader_ReturnsAndKeepsNewestProgress) {
+TEST_F(ProgressPipeTest, Add_WithAReaderThatDoesNotRead_ReturnsAndKeepsTheNewestProgress) {
   for (int step = 0; step < 100'000; ++step) pipe_->Add(Progress(step));
   EXPECT_THAT(End(), ElementsAre("progress 99999"));
 }
@@ -106,7 +106,7 @@ TEST_F(ProgressPipeTest, EpochsAndNotes_AreKeptInOrder) {
   EXPECT_THAT(End(), ElementsAre("epoch 4", "saved step-3", "progress 4"));
 }
 
-TEST_F(ProgressPipeTest, PulseAndProgress_DoNotReplaceOneAnother) {
+TEST_F(ProgressPipeTest, WaitingPulseAndProgressEvents_DoNotReplaceOneAnother) {
   for (int i = 1; i <= 3; ++i) {
     proto::ProgressEvent pulse;
     pulse.mutable_pulse()->set_seconds(i);
@@ -117,7 +117,7 @@ TEST_F(ProgressPipeTest, PulseAndProgress_DoNotReplaceOneAnother) {
   EXPECT_THAT(End(), ElementsAre("progress 3", "pulse 3"));
 }
 
-TEST_F(ProgressPipeTest, ExcessNotes_AreCountedAndTheFinishedEventIsKept) {
+TEST_F(ProgressPipeTest, NotesBeyondTheLimit_AreCountedAndTheFinishedEventIsKept) {
   for (int i = 0; i < ProgressPipe::kMostWaiting + 7; ++i) pipe_->Add(Note("n"));
   pipe_->Add(Finished());
   const std::vector<std::string> words = End();

@@ -43,7 +43,7 @@ class StartingStateTest : public CheckpointTest {
   proto::EarlyStoppingState watched_;  // Written into each saved state if it has a value.
 };
 
-TEST_F(StartingStateTest, MatchingCheckpoint_IsTheStartingState) {
+TEST_F(StartingStateTest, CheckpointThatMatchesThePlan_IsTheStartingState) {
   SaveAt(3, 1, 10);
   const auto start = FindStartingState(Plan("seed: 3"), model_, {"momentum"}, root_, true);
   ASSERT_TRUE(start.ok()) << start.status();
@@ -51,21 +51,21 @@ TEST_F(StartingStateTest, MatchingCheckpoint_IsTheStartingState) {
   EXPECT_NE(start->reader, nullptr);
 }
 
-TEST_F(StartingStateTest, OtherNumberOfSamples_IsRefusedAndBothNumbersAreNamed) {
+TEST_F(StartingStateTest, ResumeWithOtherNumberOfSamples_IsRefusedNamingBothNumbers) {
   SaveAt(2, 1, 0);
   proto::JobPlan plan = Plan("seed: 3");
   plan.set_train_samples(19);
   EXPECT_THAT(std::string(Resume(plan).message()), HasSubstr("trained on 20 samples, but the job has 19"));
 }
 
-TEST_F(StartingStateTest, OtherSeed_IsRefusedEvenAtEpochEnd) {
+TEST_F(StartingStateTest, ResumeWithAnotherSeed_IsRefusedEvenAtTheEndOfAnEpoch) {
   SaveAt(2, 1, 0);
   const absl::Status status = Resume(Plan("seed: 7"));
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("resume with --set=seed=3"));
 }
 
-TEST_F(StartingStateTest, PositionAfterTheLastUsedSample_IsRefused) {
+TEST_F(StartingStateTest, CheckpointAtAPositionThatThePlanDoesNotUse_IsRefused) {
   SaveAt(3, 1, 10);
   proto::JobPlan plan = Plan("seed: 3 drop_remainder: true");
   plan.set_global_batch(12);
@@ -78,7 +78,7 @@ TEST_F(StartingStateTest, PositionAfterTheLastUsedSample_IsRefused) {
 
 constexpr char kSharded[] = "seed: 3 workers: 2 strategy { mirrored {} } data { sharding: DATA }";
 
-TEST_F(StartingStateTest, OtherOrderInsideAnEpoch_IsRefusedAndBothOrdersAreNamed) {
+TEST_F(StartingStateTest, ResumeInAnEpochWithAnotherOrder_IsRefusedNamingBothOrders) {
   SaveAt(3, 1, 10, {}, OrderText(Plan(kSharded)));
   const auto same = FindStartingState(Plan(kSharded), model_, {"momentum"}, root_, true);
   ASSERT_TRUE(same.ok()) << same.status();
@@ -100,7 +100,7 @@ TEST_F(StartingStateTest, OtherOrderInsideAnEpoch_IsRefusedAndBothOrdersAreNamed
   }
 }
 
-TEST_F(StartingStateTest, OrderOfOldCheckpoint_IsAFullShuffle) {
+TEST_F(StartingStateTest, CheckpointWithoutAnOrder_CountsAsAFullShuffle) {
   SaveAt(3, 1, 10);
   EXPECT_THAT(std::string(Resume(Plan(kSharded)).message()),
               HasSubstr("whose order is a full shuffle of all samples"));
@@ -109,7 +109,7 @@ TEST_F(StartingStateTest, OrderOfOldCheckpoint_IsAFullShuffle) {
   EXPECT_TRUE(Resume(other_batch).ok()) << Resume(other_batch);
 }
 
-TEST_F(StartingStateTest, CheckpointOfOtherOrderAtAnEpochsEnd_IsTheStartingState) {
+TEST_F(StartingStateTest, CheckpointOfAnotherOrderAtTheEndOfAnEpoch_IsTheStartingState) {
   SaveAt(2, 1, 0, {}, OrderText(Plan(kSharded)));
   const auto start =
       FindStartingState(Plan("seed: 3 data { shuffle { none {} } }"), model_, {"momentum"}, root_, true);
@@ -149,7 +149,7 @@ TEST_F(StartingStateTest, NewJob_BeginsWithInitialStatistics) {
   }
 }
 
-TEST_F(StartingStateTest, JobWithoutStatistics_HasNoMean) {
+TEST_F(StartingStateTest, StartingStateOfAJobWithoutStatistics_HasNoMeanStatistics) {
   SaveAt(3, 1, 10);
   const auto start = FindStartingState(Plan("seed: 3"), model_, {"momentum"}, root_, true);
   ASSERT_TRUE(start.ok()) << start.status();
@@ -177,7 +177,7 @@ TEST_F(StartingStateTest, CheckpointWithoutStatistics_IsRefusedForPlanWithStatis
   EXPECT_THAT(std::string(status.message()), HasSubstr("'norm/moving_mean'"));
 }
 
-TEST_F(StartingStateTest, StatisticsOfAnotherLayer_AreRefusedAndBothAreNamed) {
+TEST_F(StartingStateTest, StatisticsOfAnotherLayer_AreRefusedNamingBothLayers) {
   SaveAt(3, 1, 10, {Statistics("other"), {.mean = Arena({2, 3}, {4, 5})}});
   const absl::Status status = Resume(PlanWithStatistics());
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
@@ -201,11 +201,11 @@ proto::TrainingState At(int64_t step, int64_t epoch, int64_t position) {
   return state;
 }
 
-TEST(CheckLeftToTrainTest, StateBeforeEnd_IsAccepted) {
+TEST(CheckLeftToTrainTest, CheckpointBeforeTheEndOfTheJob_IsAccepted) {
   EXPECT_TRUE(CheckLeftToTrain(Lasting(2, 0), At(2, 1, 0), true).ok());
 }
 
-TEST(CheckLeftToTrainTest, StateBeyondEnd_IsRefusedAndNamesEpochsDoneAndAllowed) {
+TEST(CheckLeftToTrainTest, CheckpointBeyondTheEndOfTheJob_IsRefusedNamingBothNumbersOfEpochs) {
   const absl::Status status = CheckLeftToTrain(Lasting(2, 0), At(6, 3, 0), false);
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(
@@ -214,13 +214,13 @@ TEST(CheckLeftToTrainTest, StateBeyondEnd_IsRefusedAndNamesEpochsDoneAndAllowed)
   EXPECT_THAT(std::string(status.message()), HasSubstr("--set=epochs=4"));
 }
 
-TEST(CheckLeftToTrainTest, StateBeyondMaxSteps_IsRefusedAndNamesMaxSteps) {
+TEST(CheckLeftToTrainTest, CheckpointBeyondMaxSteps_IsRefusedNamingMaxSteps) {
   const absl::Status status = CheckLeftToTrain(Lasting(0, 4), At(5, 2, 10), false);
   EXPECT_THAT(std::string(status.message()), HasSubstr("2 epochs and 10 samples (5 steps) are done"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("--set=max_steps=6"));
 }
 
-TEST(CheckLeftToTrainTest, EarlyStoppedState_IsRefusedAndNamesPatience) {
+TEST(CheckLeftToTrainTest, CheckpointOfAnEarlyStoppedJob_IsRefusedNamingPatience) {
   proto::JobPlan plan = Lasting(9, 0);
   plan.mutable_job()->mutable_early_stopping()->set_patience(2);
   proto::TrainingState state = At(6, 3, 0);
@@ -229,7 +229,7 @@ TEST(CheckLeftToTrainTest, EarlyStoppedState_IsRefusedAndNamesPatience) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("--set=early_stopping.patience=3"));
 }
 
-TEST(CheckLeftToTrainTest, StateAtEnd_IsAcceptedUnlessTheRunSucceeded) {
+TEST(CheckLeftToTrainTest, CheckpointAtTheEndOfTheJob_IsAcceptedUnlessTheRunSucceeded) {
   EXPECT_TRUE(CheckLeftToTrain(Lasting(2, 0), At(4, 2, 0), false).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(CheckLeftToTrain(Lasting(2, 0), At(4, 2, 0), true)));
 }
@@ -259,7 +259,7 @@ TEST_F(StartingStateTest, BestCheckpointOfAnUndoneEpoch_IsUnlinked) {
   EXPECT_FALSE(std::filesystem::is_symlink(root_ + "/best"));
 }
 
-TEST_F(StartingStateTest, MissingBestCheckpoint_IsForgottenWithANote) {
+TEST_F(StartingStateTest, BestCheckpointThatNoLongerExists_IsForgottenWithANote) {
   SaveAt(4, 2, 0);
   std::filesystem::create_symlink("step-6", root_ + "/best");
   StartingState start;
@@ -284,7 +284,7 @@ TEST_F(StartingStateTest, EarlyStoppingWithAnotherMonitor_BeginsAnewWithANote) {
   EXPECT_FALSE(start->state.has_early_stopping());
 }
 
-TEST_F(StartingStateTest, InitialCheckpoint_GivesValuesButNoSlotsAndNoPosition) {
+TEST_F(StartingStateTest, InitialCheckpoint_GivesParametersButNoSlotsAndNoPosition) {
   const proto::JobPlan plan = Plan("seed: 3 initial { checkpoint: 'runs/a' }");
   EXPECT_TRUE(absl::IsNotFound(FindStartingState(plan, model_, {"momentum"}, root_, false).status()));
   {

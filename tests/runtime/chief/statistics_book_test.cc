@@ -37,7 +37,7 @@ TEST(StatisticsBook, EveryWorkerBeginsWithTheInitialMean) {
   EXPECT_THAT(book.StartOf(1), ElementsAre(0, 1));
 }
 
-TEST(StatisticsBook, MeanStaysUntilAverageIsCalled) {
+TEST(StatisticsBook, MeanIsUnchangedUntilAverageIsCalled) {
   StatisticsBook book(1, {.mean = {1}});
   ASSERT_TRUE(book.OnRunDone(0, Done(1, {5})).ok());
   EXPECT_THAT(book.current().mean, ElementsAre(1));
@@ -87,14 +87,14 @@ TEST(StatisticsBook, WorkerWithoutStepsDoesNotCountInTheMean) {
   }
 }
 
-TEST(StatisticsBook, MeanStaysWithoutAnySteps) {
+TEST(StatisticsBook, MeanIsUnchangedIfNoWorkerHasMadeSteps) {
   StatisticsBook book(2, {.mean = {1}});
   for (const int worker : {0, 1}) ASSERT_TRUE(book.OnRunDone(worker, Done(0, {9})).ok());
   book.Average();
   EXPECT_THAT(book.current().mean, ElementsAre(1));
 }
 
-TEST(StatisticsBook, StatisticsPerWorkerAreAbsentUntilAllHaveReported) {
+TEST(StatisticsBook, StatisticsPerWorkerAreAbsentUntilAllWorkersHaveReported) {
   StatisticsBook book(2, {.mean = {1}});
   book.Average();
   EXPECT_THAT(book.current().workers, IsEmpty());
@@ -107,7 +107,7 @@ TEST(StatisticsBook, StatisticsPerWorkerAreAbsentUntilAllHaveReported) {
   EXPECT_THAT(book.current().workers, ElementsAre(ElementsAre(3), ElementsAre(5)));
 }
 
-TEST(StatisticsBook, LostWorkerDropsOutAndItsSuccessorBeginsWithMean) {
+TEST(StatisticsBook, LostWorkerLeavesTheMeanAndItsReplacementBeginsWithTheMean) {
   StatisticsBook book(2, {.mean = {0}});
   ASSERT_TRUE(book.OnRunDone(0, Done(1, {2})).ok());
   ASSERT_TRUE(book.OnRunDone(1, Done(5, {8})).ok());
@@ -127,7 +127,7 @@ TEST(StatisticsBook, LostWorkerDropsOutAndItsSuccessorBeginsWithMean) {
   EXPECT_THAT(book.current().workers, ElementsAre(ElementsAre(2), ElementsAre(6)));
 }
 
-TEST(StatisticsBook, MeanStaysIfEveryWorkerIsLost) {
+TEST(StatisticsBook, MeanIsUnchangedIfEveryWorkerIsLost) {
   StatisticsBook book(1, {.mean = {0}});
   ASSERT_TRUE(book.OnRunDone(0, Done(4, {3})).ok());
   book.Average();
@@ -136,7 +136,7 @@ TEST(StatisticsBook, MeanStaysIfEveryWorkerIsLost) {
   EXPECT_THAT(book.current().mean, ElementsAre(3));
 }
 
-TEST(StatisticsBook, JobWithSameNumberOfWorkersStartsFromTheirStatistics) {
+TEST(StatisticsBook, ResumeWithAsManyWorkersStartsFromTheStatisticsOfEachWorker) {
   const MovingStatistics saved = {.mean = {2}, .workers = {{1}, {3}}};
   StatisticsBook book(2, saved);
   EXPECT_THAT(book.StartOf(0), ElementsAre(1));
@@ -145,7 +145,7 @@ TEST(StatisticsBook, JobWithSameNumberOfWorkersStartsFromTheirStatistics) {
   EXPECT_EQ(book.current(), saved) << "a save before the first step changes nothing";
 }
 
-TEST(StatisticsBook, JobWithOtherNumberOfWorkersStartsFromTheMean) {
+TEST(StatisticsBook, ResumeWithAnotherNumberOfWorkersStartsFromTheMean) {
   const MovingStatistics saved = {.mean = {2}, .workers = {{1}, {3}}};
   for (const int workers : {1, 3}) {
     StatisticsBook book(workers, saved);
@@ -156,7 +156,7 @@ TEST(StatisticsBook, JobWithOtherNumberOfWorkersStartsFromTheMean) {
   }
 }
 
-TEST(StatisticsBook, ReportOfAWrongSizeIsRefusedAndNotNoted) {
+TEST(StatisticsBook, StatisticsOfAWrongSizeAreRefusedAndNotNoted) {
   StatisticsBook book(2, {.mean = {0, 1}});
   for (const std::vector<float>& values : {std::vector<float>(), {5}, {5, 5, 5}}) {
     const absl::Status status = book.OnRunDone(0, Done(7, values));
@@ -169,7 +169,7 @@ TEST(StatisticsBook, ReportOfAWrongSizeIsRefusedAndNotNoted) {
   EXPECT_THAT(book.StartOf(0), ElementsAre(0, 1));
 }
 
-TEST(StatisticsBook, NonFiniteReportIsRefusedAndNotNoted) {
+TEST(StatisticsBook, NonFiniteStatisticsAreRefusedAndNotNoted) {
   StatisticsBook book(2, {.mean = {0, 1}});
   ASSERT_TRUE(book.OnRunDone(0, Done(1, {2, 2})).ok());
   ASSERT_TRUE(book.OnRunDone(1, Done(1, {4, 4})).ok());

@@ -20,7 +20,7 @@ TEST(ChiefClockTest, PingGivesTheOffsetToWithinHalfItsRoundTrip) {
   EXPECT_EQ(clock.ErrorAt(1400), 200);
 }
 
-TEST(ChiefClockTest, FastestOfSeveralPingsCounts) {
+TEST(ChiefClockTest, OffsetComesFromTheFastestOfSeveralPings) {
   ChiefClock clock;
   clock.Note(1000, 1400, kAhead + 1300);
   clock.Note(2000, 2100, kAhead + 2050);
@@ -29,7 +29,7 @@ TEST(ChiefClockTest, FastestOfSeveralPingsCounts) {
   EXPECT_EQ(clock.ErrorAt(3400), 50);
 }
 
-TEST(ChiefClockTest, FollowsAClockThatDrifts) {
+TEST(ChiefClockTest, OffsetFollowsAClockThatDrifts) {
   ChiefClock clock;
   clock.Note(0, 10 * kMicrosecond, kAhead + 5 * kMicrosecond);  // This ping is faster than all later pings.
   Nanoseconds now = 0;
@@ -42,7 +42,7 @@ TEST(ChiefClockTest, FollowsAClockThatDrifts) {
   }
 }
 
-TEST(ChiefClockTest, IgnoresAnAnswerFromBeforeItsPing) {
+TEST(ChiefClockTest, AnswerThatArrivesBeforeItsPingWasSentIsIgnored) {
   ChiefClock clock;
   clock.Note(1000, 900, 950);
   EXPECT_EQ(clock.ErrorAt(1000), 0);

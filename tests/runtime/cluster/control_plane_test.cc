@@ -124,7 +124,7 @@ class ControlPlaneTest : public ::testing::Test {
   std::unique_ptr<ChiefServer> server_;
 };
 
-TEST_F(ControlPlaneTest, MessagesAndOrdersArrive) {
+TEST_F(ControlPlaneTest, MessagesReachTheChiefAndOrdersReachTheTask) {
   const auto session = Join();
   proto::FromTask message;
   message.mutable_run_done()->set_run(42);
@@ -138,7 +138,7 @@ TEST_F(ControlPlaneTest, MessagesAndOrdersArrive) {
   chief_.WaitFor("gone");
 }
 
-TEST_F(ControlPlaneTest, PlanOfThePermittedSizeArrives) {
+TEST_F(ControlPlaneTest, PlanOfTheLargestPermittedSizeReachesTheTask) {
   const auto session = Join();
   proto::FromTask message;
   message.mutable_join();
@@ -156,7 +156,7 @@ TEST_F(ControlPlaneTest, PlanOfThePermittedSizeArrives) {
   EXPECT_THAT(std::string(CheckPlanSize(plan).message()), HasSubstr("fewer shards"));
 }
 
-TEST_F(ControlPlaneTest, OrderForAnEarlierIncarnationIsDropped) {
+TEST_F(ControlPlaneTest, OrderForAnEarlierProcessOfATaskIsDropped) {
   const auto earlier = Join();
   options_.incarnation = 2;
   const auto later = Join();
@@ -172,7 +172,7 @@ TEST_F(ControlPlaneTest, OrderForAnEarlierIncarnationIsDropped) {
   EXPECT_EQ(later->Receive()->run().number(), 2);
 }
 
-TEST_F(ControlPlaneTest, BeatSendsTheMessagesOfTheFillFunctionAtOnce) {
+TEST_F(ControlPlaneTest, HeartbeatOnRequestSendsTheMessagesOfTheFillFunctionAtOnce) {
   const auto session = Join();
   session->StartBeating(3600 * kSecond, [](proto::Heartbeat&, std::vector<proto::FromTask>& before) {
     before.emplace_back().mutable_steps()->add_record()->set_step(5);
@@ -195,7 +195,7 @@ TEST_F(ControlPlaneTest, RefusedTaskGetsTheReason) {
   EXPECT_TRUE(absl::IsAlreadyExists(Refusal())) << Refusal();
 }
 
-TEST_F(ControlPlaneTest, ReceiveFailsOnceTheChiefIsGone) {
+TEST_F(ControlPlaneTest, ReceiveFailsOnceTheChiefHasEnded) {
   const auto session = Join();
   server_ = nullptr;
   const auto order = session->Receive();
@@ -218,7 +218,7 @@ TEST_F(ControlPlaneTest, CheckpointsAreReadAndWrittenInChunks) {
   EXPECT_EQ(written.at({0, 32 + count - 1}), values.back());
 }
 
-TEST_F(ControlPlaneTest, FilesOfTheChiefAreReadFromAnOffsetOn) {
+TEST_F(ControlPlaneTest, FilesOfTheChiefCanBeReadFromAnOffset) {
   const auto session = Join();
   std::string content;
   const auto take = [&](absl::string_view bytes) {
@@ -297,13 +297,13 @@ TEST_F(LostChiefTest, ChiefThatStopsDuringACheckpoint_FailsItsReadAndWrite) {
   EXPECT_FALSE(session->ReadCheckpoint(1, 0, absl::MakeSpan(values)).ok());
 }
 
-TEST_F(LostChiefTest, ReadInProgressWhenTheChiefIsLost_IsCancelled) {
+TEST_F(LostChiefTest, CheckpointReadInProgressWhenTheChiefIsLost_IsCancelled) {
   const auto session = JoinAndBeat();
   std::vector<float> values(1 << 18);
   EXPECT_TRUE(absl::IsCancelled(session->ReadCheckpoint(1, 0, absl::MakeSpan(values))));
 }
 
-TEST_F(LostChiefTest, ChiefThatDoesNotAdmit_IsNamedOnceTheTimeoutExpires) {
+TEST_F(LostChiefTest, ErrorOfTheConnectTimeout_NamesTheChiefThatDidNotAnswer) {
   chief_.Freeze();
   options_.connect_timeout = kSecond;
   const absl::Status status = Refusal();
@@ -362,7 +362,7 @@ class ControlPlaneTlsTest : public ControlPlaneTest {
   const std::unique_ptr<JobAuthority> authority_;
 };
 
-TEST_F(ControlPlaneTlsTest, MessagesOfACertifiedTaskArrive) {
+TEST_F(ControlPlaneTlsTest, MessagesOfATaskWithACertificateReachTheChief) {
   options_.connect_timeout = 30 * kSecond;
   const auto session = Join();
   proto::FromTask message;

@@ -90,7 +90,7 @@ Sample Expected(int64_t down, int64_t right, bool mirrored) {
   return sample;
 }
 
-TEST(Augmentation, CropsAndMirrorsImagesAndTheirMapsAtEveryOffset) {
+TEST(Augmentation, ImagesAndLabelMapsAreCroppedAlikeAtEveryOffsetAndMirrored) {
   const proto::Job job = JobOf(2, true, 0);
   std::map<Pixels, std::vector<int32_t>> possible;
   for (int64_t down = -2; down <= 2; ++down) {
@@ -115,7 +115,7 @@ TEST(Augmentation, CropsAndMirrorsImagesAndTheirMapsAtEveryOffset) {
   for (const auto& [pixels, count] : seen) EXPECT_NEAR(count, 100, 60);
 }
 
-TEST(Augmentation, CutoutSetsASquareToTheMeanAndLeavesLabels) {
+TEST(Augmentation, CutoutSetsASquareToTheMeanAndLeavesLabelsUnchanged) {
   const proto::Job job = JobOf(0, false, 3);
   const Sample original = Original();
   std::set<int64_t> areas;
@@ -147,7 +147,7 @@ TEST(Augmentation, FloatsAreAugmentedLikeBytes) {
   }
 }
 
-TEST(Augmentation, ChangeDependsOnSeedAndPositionOnly) {
+TEST(Augmentation, AugmentationDependsOnSeedAndPositionOnly) {
   proto::Job job = JobOf(2, true, 2);
   const Sample first = Changed(job, 1);
   EXPECT_EQ(first.values, Changed(job, 1).values);
@@ -172,7 +172,7 @@ TEST(Augmentation, CropOrCutoutLargerThanTheImagesIsRefused) {
   EXPECT_THAT(RefusalOf(JobOf(0, false, 6), ImagesWithMaps()), HasSubstr("cutout.size is 6"));
 }
 
-TEST(Augmentation, LabelsThatCannotChangeWithTheImageAreRefused) {
+TEST(Augmentation, LabelMapsThatCannotBeCroppedWithTheImageAreRefused) {
   proto::Job job = JobOf(1, true, 0);
   SampleSpec other = ImagesWithMaps();
   other.labels.shape = {kHeight, kWidth + 1};

@@ -34,7 +34,7 @@ proto::Data Validated() {
   return data;
 }
 
-TEST(ClassNotesTest, ShuffledClassesGetNoNote) {
+TEST(ClassNotesTest, NoNoteIsMadeIfAllSplitsContainAllClasses) {
   LabelsOfSplits splits = {
       .train = Mixed(10, 500), .left_out = {}, .validation = Mixed(10, 100), .test = Mixed(10, 50)};
   EXPECT_THAT(ClassNotes(Validated(), 2, 10, splits), IsEmpty());
@@ -46,7 +46,7 @@ TEST(ClassNotesTest, ShuffledClassesGetNoNote) {
               IsEmpty());
 }
 
-TEST(ClassNotesTest, ClassThatOnlyTheValidationHasIsNamedWithItsCause) {
+TEST(ClassNotesTest, NoteNamesAClassThatOnlyValidationHasAndTheCause) {
   const LabelsOfSplits splits = {
       .train = Sorted(0, 0, 100), .left_out = {}, .validation = Sorted(1, 1, 100), .test = {}};
   EXPECT_THAT(ClassNotes(Validated(), 1, 2, splits),
@@ -56,7 +56,7 @@ TEST(ClassNotesTest, ClassThatOnlyTheValidationHasIsNamedWithItsCause) {
                           HasSubstr("no validation sample has class 0")));
 }
 
-TEST(ClassNotesTest, ValidationAtTheEndOfSortedFilesLacksClasses) {
+TEST(ClassNotesTest, NoteNamesClassesMissingInValidationBecauseFilesAreSorted) {
   LabelsOfSplits splits = {
       .train = Sorted(0, 9, 90, false), .left_out = {}, .validation = Sorted(6, 9, 25), .test = {}};
   EXPECT_THAT(
@@ -79,7 +79,7 @@ TEST(ClassNotesTest, NoteNamesALimitThatCutsOffWholeClassesOfSortedFiles) {
                                 HasSubstr("data.limit_samples takes samples from the beginning"))));
 }
 
-TEST(ClassNotesTest, ClassThatOnlyTheTestOrNoSampleHasIsNoted) {
+TEST(ClassNotesTest, NoteNamesAClassThatOnlyTestSamplesOrNoSamplesHave) {
   LabelsOfSplits splits = {.train = Mixed(9, 450), .left_out = {}, .validation = {}, .test = Mixed(10, 50)};
   EXPECT_THAT(ClassNotes({}, 1, 10, splits),
               ElementsAre(AllOf(HasSubstr("no training sample has class 9, but test samples do"),
@@ -89,7 +89,7 @@ TEST(ClassNotesTest, ClassThatOnlyTheTestOrNoSampleHasIsNoted) {
               ElementsAre(HasSubstr("no sample has class 9, though data.classes is 10")));
 }
 
-TEST(ClassNotesTest, ShuffleOrShardingThatKeepsFilesSortedByClassIsNoted) {
+TEST(ClassNotesTest, NoteNamesShuffleOrShardingThatKeepsFilesSortedByClass) {
   proto::Data data;
   const LabelsOfSplits splits = {.train = Sorted(0, 9, 100), .left_out = {}, .validation = {}, .test = {}};
   EXPECT_THAT(ClassNotes(data, 4, 10, splits), IsEmpty());
@@ -105,7 +105,7 @@ TEST(ClassNotesTest, ShuffleOrShardingThatKeepsFilesSortedByClassIsNoted) {
       IsEmpty());
 }
 
-TEST(ShardNamesTest, MissingFilesOfASetAreNamed) {
+TEST(ShardNamesTest, NoteNamesMissingFilesOfANumberedSet) {
   EXPECT_THAT(MissingShardNotes({"a-00000-of-00002", "a-00001-of-00002", "b.tfrecord", "c-of-3", "d-7-of-x"}),
               IsEmpty());
   EXPECT_THAT(MissingShardNotes({"d/a-00000-of-00004.tfrecord", "d/a-00001-of-00004.tfrecord",

@@ -33,7 +33,7 @@ constexpr Arithmetic kBfloat16Factors = {.factor_bits = 8, .activation_bits = 24
 INSTANTIATE_TEST_SUITE_P(CpuAsBfloat16, DeviceConformance, testing::Values(Cpu(1, kBfloat16Factors)));
 INSTANTIATE_TEST_SUITE_P(CpuAsBfloat16, ImageConformance, testing::Values(Cpu(1, kBfloat16Factors)));
 
-TEST(Conformance, RoundedToGivesTheNearestNumberWithTheGivenBits) {
+TEST(Conformance, RoundedToGivesTheNearestNumberWithTheGivenPrecisionInBits) {
   EXPECT_EQ(RoundedTo(8, 1 + 0x1p-7f), 1 + 0x1p-7f);
   EXPECT_EQ(RoundedTo(8, -1 - 0x1p-9f), -1);
   EXPECT_EQ(RoundedTo(11, 3 * 0x1p-40f), 3 * 0x1p-40f);
@@ -56,7 +56,7 @@ TEST(CpuDevice, DeviceWithOneThreadStartsNoOtherThread) {
   EXPECT_EQ(ThreadCount(), before);
 }
 
-TEST(CpuDevice, RefusesAThreadCountOutOfRange) {
+TEST(CpuDevice, NumberOfThreadsOutOfRangeIsRefused) {
   for (const int threads : {-1, 0, 1000000}) {
     const auto device = CreateCpuDevice(threads);
     EXPECT_EQ(device.status().code(), absl::StatusCode::kInvalidArgument);
@@ -76,11 +76,11 @@ TEST(CpuDevice, TooLargeAllocationIsRefusedWithItsSize) {
   EXPECT_EQ(loss.status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST(CpuDevice, DescribeNamesLibraryAndThreads) {
+TEST(CpuDevice, DescribeNamesTheLibraryAndTheNumberOfThreads) {
   EXPECT_THAT(CreateCpuDevice(1).value()->Describe(), testing::MatchesRegex("cpu, oneDNN .*, 1 thread"));
 }
 
-TEST(CpuDevice, UpdateFlushesDenormalsAndRestoresTheCallersMode) {
+TEST(CpuDevice, UpdateFlushesDenormalsAndRestoresTheFloatingPointModeOfTheCaller) {
   auto device = CreateCpuDevice(1).value();
   auto stream = device->CreateStream().value();
   std::vector<float> w(64, 1), g(64, 0), v(64, 1e-39f);
@@ -201,7 +201,7 @@ class OwnLoops {
   const std::unique_ptr<Stream> stream_;
 };
 
-TEST(CpuDevice, OwnLoopsGiveTheSameBitsWithAnyNumberOfThreads) {
+TEST(CpuDevice, LoopsOutsideOneDnnGiveTheSameBitsWithAnyNumberOfThreads) {
   OwnLoops one(1);
   for (const int threads : {2, 3, 16}) {
     OwnLoops several(threads);
@@ -252,7 +252,7 @@ class CpuKernels : public testing::Test {
   }
 };
 
-TEST_F(CpuKernels, ResultsDoNotDependOnAlignmentOrNumberOfElements) {
+TEST_F(CpuKernels, UpdateKernelsGiveTheSameBitsForAnyAlignmentAndNumberOfElements) {
   const cpu::Kernels& kernels = cpu::SelectKernels();
   for (int formula = 0; formula < kUpdateFormulas; ++formula) {
     const std::vector<float> all = Updated(kernels, formula, 0, 200);
@@ -266,7 +266,7 @@ TEST_F(CpuKernels, ResultsDoNotDependOnAlignmentOrNumberOfElements) {
   }
 }
 
-TEST_F(CpuKernels, BaselineAgreesWithWidestKernels) {
+TEST_F(CpuKernels, BaselineKernelsAgreeWithTheWidestKernelsOfThisCpu) {
   for (int formula = 0; formula < kUpdateFormulas; ++formula) {
     const auto wide = Updated(cpu::SelectKernels(), formula, 0, 200);
     const auto plain = Updated(cpu::kBaselineKernels, formula, 0, 200);
@@ -274,7 +274,7 @@ TEST_F(CpuKernels, BaselineAgreesWithWidestKernels) {
   }
 }
 
-TEST_F(CpuKernels, ExponentialsAreWithinTheirErrorBound) {
+TEST_F(CpuKernels, ErrorsOfExponentialsAreWithinTheirBound) {
   std::vector<float> values;
   for (float x = 0; x >= -87; x -= 0.0037f) values.push_back(x);
   std::vector<float> powers = values;
@@ -285,7 +285,7 @@ TEST_F(CpuKernels, ExponentialsAreWithinTheirErrorBound) {
 }
 
 // oneDNN's reference loops are a hundred times slower than its kernels.
-TEST(CpuDevice, ConvolutionsOfPublishedNetworksRunNoReferenceLoops) {
+TEST(CpuDevice, ConvolutionsOfPublishedNetworksDoNotUseOneDnnReferenceLoops) {
   const auto device = CreateCpuDevice(1).value();
   const auto shape = [](ImageShape in, int64_t out, Window window, int64_t groups = 1) {
     return ConvolutionShape{.rows = 2, .in = in, .out = out, .window = window, .groups = groups};

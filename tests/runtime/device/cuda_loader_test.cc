@@ -25,7 +25,7 @@ TEST(CudaLoader, MissingLibraryErrorSaysHowToBuildIt) {
                                          HasSubstr("-DTETHYS_CUDA=ON")));
 }
 
-TEST(CudaLoader, MissingFolderIsRefused) {
+TEST(CudaLoader, LibraryPathToAMissingFolderIsRefused) {
   const absl::Status refused = Refusal({.folder = "/", .library_path = {"/no/such/folder"}});
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(StatusText(refused), AllOf(HasSubstr("--cuda_library_path"), HasSubstr("/no/such/folder")));
@@ -52,7 +52,7 @@ TEST(CudaLoader, LibraryOfAnotherBuildIsRefused) {
   EXPECT_THAT(StatusText(refused), AllOf(HasSubstr("of another build (stale)"), HasSubstr("copy both")));
 }
 
-TEST(CudaLoader, MissingDependencyIsNamedWithItsPackage) {
+TEST(CudaLoader, ErrorNamesTheMissingDependencyAndItsPackage) {
   if (dlopen("libcuda.so.1", RTLD_LAZY) != nullptr) GTEST_SKIP() << "this machine has an NVIDIA driver";
   const absl::Status refused = Refusal({.folder = TETHYS_LACKING_FOLDER});
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);

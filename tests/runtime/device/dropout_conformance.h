@@ -52,7 +52,7 @@ TEST_P(DeviceConformance, DropoutAgreesWithTheHostsRandomStream) {
 
 // A worker with the second half of a batch must drop the same elements of that half as a worker with the
 // whole batch.
-TEST_P(DeviceConformance, PartsOfABatchDropTheElementsThatTheWholeBatchDrops) {
+TEST_P(DeviceConformance, DropoutOfPartsOfABatchDropsTheSameElementsAsOfTheWholeBatch) {
   const std::vector<float> in(8 * 10, 1.0f);
   const std::vector<float> whole = Drop({.rows = 8, .elements = 10, .seed = kSeed}, 100, in);
   for (const int64_t begin : {0, 3, 5}) {
@@ -80,7 +80,7 @@ TEST_P(DeviceConformance, DropoutDropsAtItsRateAndDiffersByLayerAndSeed) {
   EXPECT_EQ(Drop(shape, 0, in), in);
 }
 
-TEST_P(DeviceConformance, DropoutOfMeaninglessShapesIsRefused) {
+TEST_P(DeviceConformance, DropoutOfInvalidShapesIsRefused) {
   for (const DropoutShape& shape :
        {DropoutShape{.rows = -1, .elements = 1}, DropoutShape{.rows = 1, .elements = -1},
         DropoutShape{.rows = 1 << 30, .elements = 1 << 30}, DropoutShape{.rows = 1, .elements = 1, .rate = 1},

@@ -41,7 +41,7 @@ std::vector<float> Reordered(std::vector<float> values, const memory::desc& from
 }
 
 // 80 filters do not fill blocks of 32, 48 and 64.
-TEST(FilterPacking, AgreesWithOnednnInAllOrders) {
+TEST(FilterPacking, PackedFiltersEqualThoseOfOneDnnInAllMemoryFormats) {
   for (const memory::dims& axes : {memory::dims{80, 48, 3, 2}, {32, 64, 1, 1}, {256, 16, 2, 5}}) {
     const memory::desc plain = Layout(axes, memory::format_tag::ohwi);
     const std::vector<float> filters =
@@ -67,7 +67,7 @@ TEST(FilterPacking, AgreesWithOnednnInAllOrders) {
   }
 }
 
-TEST(FilterPacking, AcceptsOnlyLayoutsOfFullTiles) {
+TEST(FilterPacking, FilterPackingAcceptsOnlyLayoutsOfFullTiles) {
   EXPECT_TRUE(FilterPacking::Of(Layout({32, 16, 3, 3}, memory::format_tag::Acdb32a)).has_value());
   EXPECT_FALSE(FilterPacking::Of(Layout({32, 3, 3, 3}, memory::format_tag::Acdb32a)).has_value());
   EXPECT_FALSE(FilterPacking::Of(Layout({40, 16, 3, 3}, memory::format_tag::Acdb32a)).has_value());

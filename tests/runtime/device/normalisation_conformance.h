@@ -154,7 +154,7 @@ TEST_P(DeviceConformance, BatchNormalisationInputGradientIsOptional) {
   EXPECT_LE(RelativeError(doffset.Host(), expected.doffset), 5e-6);
 }
 
-TEST_P(DeviceConformance, MovingStatisticsFollowTheBatchUnlessStepIsRefused) {
+TEST_P(DeviceConformance, MovingStatisticsFollowTheBatchUnlessTheStepIsRefused) {
   for (const auto& [shape, samples] : NormalisationCases()) {
     const NormalisationReference expected = RandomNormalisation(arithmetic_, shape, samples);
     std::vector<float> row_weights(shape.rows, 0);
@@ -271,7 +271,7 @@ class SumsOfRounds final : public StreamReducer {
   size_t call_ = 0;  // Number of this worker's next call.
 };
 
-TEST_P(DeviceConformance, BatchNormalisationOverWorkersEqualsOneBatch) {
+TEST_P(DeviceConformance, BatchNormalisationOverWorkersEqualsThatOfOneWholeBatch) {
   for (const bool relu : {false, true}) {
     const BatchNormalisationShape all = {.rows = 9, .positions = 6, .channels = 5, .relu = relu};
     const NormalisationReference expected = RandomNormalisation(arithmetic_, all, 9);
@@ -342,7 +342,7 @@ TEST_P(DeviceConformance, BatchNormalisationOverWorkersEqualsOneBatch) {
   }
 }
 
-TEST_P(DeviceConformance, InferenceNormalisesByGivenStatistics) {
+TEST_P(DeviceConformance, InferenceNormalisesByTheGivenMeanAndVariance) {
   for (const bool relu : {false, true}) {
     const BatchNormalisationShape shape = {.rows = 5, .positions = 6, .channels = 3, .relu = relu};
     const std::vector<float> x = RandomActivations(shape.elements(), 1), scale = RandomFloats(3, 2),
@@ -366,7 +366,7 @@ TEST_P(DeviceConformance, InferenceNormalisesByGivenStatistics) {
   }
 }
 
-TEST_P(DeviceConformance, BatchNormalisationOfMeaninglessShapesIsRefused) {
+TEST_P(DeviceConformance, BatchNormalisationOfInvalidShapesIsRefused) {
   const BatchNormalisationShape good = {.rows = 4, .positions = 3, .channels = 2};
   ASSERT_TRUE(device_->Create(good).ok());
   const auto refused = [&](auto change) {

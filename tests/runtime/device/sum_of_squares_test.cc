@@ -12,7 +12,7 @@ namespace {
 
 // Every processor and every process must add in the same order, because the factor by which clipping scales
 // all gradients depends on the sum.
-TEST(SumOfSquaresTest, AddsValueIInLaneIModulo16) {
+TEST(SumOfSquaresTest, SquareOfValueIIsAddedInLaneIModulo16) {
   RandomStream random(1, RandomPurpose::kTest, 0);
   for (const int count : {0, 1, 15, 16, 17, 40, 1000}) {
     std::vector<float> values;

@@ -24,7 +24,7 @@ void ExpectRefused(const std::string& text, const std::string& message) {
   EXPECT_THAT(StatusText(model.status()), HasSubstr(message));
 }
 
-TEST(LayerNumbers, RulesNameScalarFieldsOfTheirLayerKinds) {
+TEST(LayerNumbers, EachNumberRuleNamesAScalarFieldOfItsLayerKind) {
   int numbers = 0;
   ForEachLayerNumber([&](const std::string& path, const NumberRule& rule) {
     ++numbers;
@@ -37,7 +37,7 @@ TEST(LayerNumbers, RulesNameScalarFieldsOfTheirLayerKinds) {
   EXPECT_GT(numbers, 20);
 }
 
-TEST(Model, NamesVariablesByLayerAndLaysThemOutInOrder) {
+TEST(Model, VariablesAreNamedByLayerAndLaidOutInOrderOfLayers) {
   const Model model = Create(
                           "layer { flatten {} } layer { dense { units: 100 activation: RELU } } "
                           "layer { name: 'logits' dense { units: 10 } }")
@@ -54,7 +54,7 @@ TEST(Model, NamesVariablesByLayerAndLaysThemOutInOrder) {
   EXPECT_EQ(model.variables().element_count(), 784 * 100 + 100 + 1000 + 10);
 }
 
-TEST(Model, ReadyOrderIsFromTheLastLayerToTheFirst) {
+TEST(Model, GradientsBecomeReadyFromTheLastLayerToTheFirst) {
   const Model model =
       Create("layer { flatten {} } layer { dense { units: 5 } } layer { dense { units: 10 } }").value();
   const auto& layers = model.layers();
@@ -72,7 +72,7 @@ constexpr char kLenet[] =
     "layer { max_pooling { size: 3 stride: 2 padding: SAME } } layer { flatten {} } "
     "layer { dense { units: 10 } }";
 
-TEST(Model, FiltersAreLaidOutByOutputAndGreyImagesHaveOneChannel) {
+TEST(Model, FiltersHaveTheOutputAxisFirstAndGreyImagesOneChannel) {
   const Model model = Create(kLenet).value();
   const auto variables = model.variables().variables();
   ASSERT_EQ(variables.size(), 6u);
@@ -88,7 +88,7 @@ TEST(Model, FiltersAreLaidOutByOutputAndGreyImagesHaveOneChannel) {
   EXPECT_EQ(model.ready_order().size(), 3u);
 }
 
-TEST(Model, SplitsPaddingAsTensorFlowDoes) {
+TEST(Model, PaddingIsSplitAsInTensorFlow) {
   const Window even = MakeWindow({28, 28, 1}, {.size = 5, .padding = proto::SAME}).value();
   EXPECT_EQ(even.height, (Window::Axis{.size = 5, .stride = 1, .before = 2, .after = 2}));
   const Window odd = MakeWindow({10, 10, 16}, {.size = 3, .stride = 2, .padding = proto::SAME}).value();
@@ -104,7 +104,7 @@ constexpr char kBranches[] =
     "layer { name: 'joined' input: 'sum' input: 'a' concatenation {} } "
     "layer { global_average_pooling {} } layer { dense { units: 10 } }";
 
-TEST(Model, LayersReadTheInputsTheyName) {
+TEST(Model, LayersReadTheLayersNamedAsTheirInputs) {
   const Model model = Create(kBranches).value();
   const std::vector<std::pair<std::string, std::vector<int>>> expected = {
       {"a", {0}},      {"b", {1}},         {"b/activation", {2}},
@@ -120,7 +120,7 @@ TEST(Model, LayersReadTheInputsTheyName) {
   EXPECT_EQ(model.variables().variables()[2].initial_value, InitialValue::kGlorotUniform);
 }
 
-TEST(Model, FlattenedValueCanBeReadUnderBothNames) {
+TEST(Model, InputAndOutputOfFlattenAreOneValueInTheGraph) {
   const Model model = Create(
                           "layer { name: 'image' max_pooling {} } layer { name: 'row' flatten {} } "
                           "layer { name: 'a' dense { units: 10 } } layer { name: 'mean' input: 'image' "
@@ -213,7 +213,7 @@ TEST(Model, RefusesImageLayersThatDoNotFitTheirInput) {
                 "[26, 26, 2], but a dense layer needs one axis");
 }
 
-TEST(Model, UsesTheConfiguredInitializer) {
+TEST(Model, ParametersAreInitialisedByTheConfiguredInitializer) {
   const Model model =
       Create("layer { flatten {} } layer { dense { units: 10 initializer: HE_NORMAL } }").value();
   EXPECT_EQ(model.variables().variables()[0].initial_value, InitialValue::kHeNormal);
@@ -269,7 +269,7 @@ TEST(Model, ModelWithoutBatchNormalisationHasNoStatistics) {
   EXPECT_EQ(Create(kLenet).value().statistics().arena_size(), 0);
 }
 
-TEST(Model, InitialScalesAndVariancesAreOne) {
+TEST(Model, InitialScalesAndMovingVariancesAreOne) {
   const Model model = Create(
                           "layer { name: 'norm' batch_normalisation {} } layer { flatten {} } "
                           "layer { dense { units: 10 } }")
@@ -284,7 +284,7 @@ TEST(Model, InitialScalesAndVariancesAreOne) {
   EXPECT_EQ(values[16], 1) << "moving variance";
 }
 
-TEST(Model, ReadyRangeSpansScaleAndOffset) {
+TEST(Model, ReadyRangeOfANormalisationSpansScaleAndOffset) {
   const Model model = Create(
                           "layer { convolution { filters: 20 kernel_size: 5 } } "
                           "layer { name: 'norm' batch_normalisation { activation: RELU } } "
@@ -352,7 +352,7 @@ constexpr char kTwoBlocks[] =
     "layer { name: 'norm' batch_normalisation {} } layer { flatten {} } layer { name: 'head' dense { units: "
     "10 } }";
 
-TEST(Model, ReadyOrderLeavesOutFrozenLayers) {
+TEST(Model, ReadyOrderOfGradientsLeavesOutFrozenLayers) {
   const Model model = Create(absl::StrCat(kTwoBlocks, " frozen: 'a' frozen: 'norm'")).value();
   EXPECT_EQ(model.ready_order().size(), 1u);
   EXPECT_EQ(model.ready_order()[0].begin, model.variables().Find("head/weights")->range.begin);
@@ -364,7 +364,7 @@ TEST(Model, ReadyOrderLeavesOutFrozenLayers) {
   EXPECT_TRUE(model.graph().runs_backward(2));
 }
 
-TEST(Model, FrozenLayersBetweenOthersPassGradientsOn) {
+TEST(Model, FrozenLayersBetweenTrainedLayersPassGradientsOn) {
   const Model model =
       Create(
           "layer { flatten {} } layer { name: 'a' dense { units: 5 } } "

@@ -31,7 +31,7 @@ std::vector<float> Decays(const std::string& config) {
   return decays;
 }
 
-TEST(Optimizer, DecaysAllVariablesExceptTheNamedVariables) {
+TEST(Optimizer, WeightDecayAppliesToAllVariablesButThoseInNoWeightDecay) {
   EXPECT_THAT(Decays("weight_decay: 0.5"), ElementsAre(0.5f, 0.5f, 0.5f));
   EXPECT_THAT(Decays("weight_decay: 0.5 no_weight_decay: '/bias'"), ElementsAre(0.5f, 0, 0.5f));
   EXPECT_THAT(Decays("weight_decay: 0.5 no_weight_decay: 'b/'"), ElementsAre(0.5f, 0.5f, 0));
@@ -53,7 +53,7 @@ std::vector<std::string> SlotNames(const std::string& config) {
   return names;
 }
 
-TEST(Optimizer, EachKindHasItsOwnSlots) {
+TEST(Optimizer, EachOptimizerHasTheSlotsOfItsFormula) {
   EXPECT_THAT(SlotNames("sgd {}"), ElementsAre());
   EXPECT_THAT(SlotNames("sgd { momentum: 0.9 }"), ElementsAre("momentum"));
   EXPECT_THAT(SlotNames("adam {}"), ElementsAre("first_moment", "second_moment"));
@@ -65,7 +65,7 @@ TEST(Optimizer, EachKindHasItsOwnSlots) {
   EXPECT_THAT(SlotNames("lamb {}"), ElementsAre("first_moment", "second_moment"));
 }
 
-TEST(Optimizer, SlotsHaveTheirInitialValueInRegionsOnly) {
+TEST(Optimizer, SlotsHaveTheirInitialValueOnlyInUpdatedRegions) {
   auto device = CreateCpuDevice(1).value();
   auto optimizer =
       CreateOptimizer(Config("adagrad { epsilon: 1e-7 initial_accumulator: 0.5 }"), *device, {{{1, 2}, 0}})
@@ -75,7 +75,7 @@ TEST(Optimizer, SlotsHaveTheirInitialValueInRegionsOnly) {
   EXPECT_THAT(absl::MakeSpan(slots[0]->floats(), 4), ElementsAre(0, 0.5f, 0.5f, 0));
 }
 
-TEST(Optimizer, RefusesConfigWithoutKindOrWithMomentumOfOne) {
+TEST(Optimizer, ConfigWithoutAKindOfOptimizerOrWithMomentumOneIsRefused) {
   auto device = CreateCpuDevice(1).value();
   EXPECT_EQ(CreateOptimizer(Config("learning_rate: 1"), *device, {}).status().code(),
             absl::StatusCode::kInvalidArgument);
@@ -98,7 +98,7 @@ TEST(Optimizer, UpdateAfterANonFiniteGradientChangesNothingAndFails) {
 }
 
 // Clipping scales the gradients before the trust ratio takes their norm.
-TEST(Optimizer, TrustRatioUsesClippedGradients) {
+TEST(Optimizer, TrustRatioIsComputedFromClippedGradients) {
   auto device = CreateCpuDevice(1).value();
   auto stream = device->CreateStream().value();
   const std::string lars = "lars { trust: 0.5 epsilon: 1 }";
@@ -113,7 +113,7 @@ TEST(Optimizer, TrustRatioUsesClippedGradients) {
   EXPECT_EQ(updated(lars + " clip { global_norm: 1 }", 3), updated(lars, 1));
 }
 
-TEST(Optimizer, UpdateUsesTheRatesSetForItsParity) {
+TEST(Optimizer, UpdateUsesTheRatesSetForItsEvenOrOddStep) {
   auto device = CreateCpuDevice(1).value();
   auto stream = device->CreateStream().value();
   auto optimizer = CreateOptimizer(Config("sgd {}"), *device, {{{0, 1}, 0}}).value();
@@ -160,7 +160,7 @@ class LocalStrategyTest : public testing::Test {
   std::unique_ptr<Strategy> strategy_;
 };
 
-TEST_F(LocalStrategyTest, DividesByTheGlobalBatchAndFollowsTheSchedule) {
+TEST_F(LocalStrategyTest, UpdateDividesByTheGlobalBatchAndFollowsTheSchedule) {
   Start("learning_rate: 1 scale_with_workers: true sgd {} schedule { linear_decay {} }");
   const StepOutcome outcome = Step({.step = 6, .global_sample_count = 16, .schedule_position = 50}).value();
   EXPECT_EQ(parameters_.data()[0], 0.5f);  // The parameter is 1 - (2 workers x 0.5) (8 / 16).
@@ -170,7 +170,7 @@ TEST_F(LocalStrategyTest, DividesByTheGlobalBatchAndFollowsTheSchedule) {
   EXPECT_EQ(outcome.bytes_out, 0);
 }
 
-TEST_F(LocalStrategyTest, ChangesParametersAtTheStepsEndOnly) {
+TEST_F(LocalStrategyTest, ParametersChangeOnlyAtTheEndOfTheStep) {
   Start("learning_rate: 1 sgd {}");
   auto event = device_->CreateEvent().value();
   const StepInfo step{.global_sample_count = 8};
@@ -181,7 +181,7 @@ TEST_F(LocalStrategyTest, ChangesParametersAtTheStepsEndOnly) {
   EXPECT_EQ(parameters_.data()[0], 0);
 }
 
-TEST_F(LocalStrategyTest, KeepsItsSlotsWhenAnotherPlanIsPrepared) {
+TEST_F(LocalStrategyTest, StrategyKeepsItsSlotsWhenPreparedForAnotherPlan) {
   Start("learning_rate: 1 sgd { momentum: 0.5 }");
   ASSERT_TRUE(Step({.global_sample_count = 8}).ok());
   ASSERT_TRUE(strategy_->Prepare({parameters_.data(), gradients_.data(), 16}, {}).ok());

@@ -50,7 +50,7 @@ class ReplicaUpdateTest : public ::testing::Test {
   const std::unique_ptr<Stream> stream_ = device_->CreateStream().value();
 };
 
-TEST_F(ReplicaUpdateTest, ChangesTrainableVariablesOnly) {
+TEST_F(ReplicaUpdateTest, UpdateChangesOnlyTrainableVariables) {
   const std::vector<float> parameters = Updated({TrainableRanges(variables_)});
   for (const Variable& variable : variables_.variables()) {
     for (int64_t i = variable.range.begin; i < variable.range.end(); ++i) {
@@ -60,7 +60,7 @@ TEST_F(ReplicaUpdateTest, ChangesTrainableVariablesOnly) {
 }
 
 // The parameters of a worker whose group changes after two of its four steps.
-TEST_F(ReplicaUpdateTest, NextUpdateGoesOnWithTheSlotsOfTheEarlierOne) {
+TEST_F(ReplicaUpdateTest, NextReplicaUpdateContinuesWithTheSlotsOfTheFormerOne) {
   const auto size = static_cast<size_t>(variables_.arena_size());
   std::vector<std::vector<float>> results;
   for (const bool changes : {false, true}) {

@@ -16,12 +16,12 @@ double Rate(const std::string& text, int64_t samples_used, int workers = 4) {
   return LearningRateSchedule(config, {.epoch = 100, .job = 1000}, workers).At(samples_used);
 }
 
-TEST(LearningRateScheduleTest, IsConstantWithoutASchedule) {
+TEST(LearningRateScheduleTest, LearningRateIsConstantWithoutASchedule) {
   EXPECT_EQ(Rate("learning_rate: 0.1", 0), 0.1);
   EXPECT_EQ(Rate("learning_rate: 0.1 schedule { constant {} }", 999), 0.1);
 }
 
-TEST(LearningRateScheduleTest, DecaysLinearlyOverTheJobAndThenStaysConstant) {
+TEST(LearningRateScheduleTest, LinearDecaySpansTheJobAndThenStaysConstant) {
   const std::string config = "learning_rate: 1 schedule { linear_decay { end_learning_rate: 0.5 } }";
   EXPECT_DOUBLE_EQ(Rate(config, 0), 1);
   EXPECT_DOUBLE_EQ(Rate(config, 500), 0.75);
@@ -29,7 +29,7 @@ TEST(LearningRateScheduleTest, DecaysLinearlyOverTheJobAndThenStaysConstant) {
   EXPECT_DOUBLE_EQ(Rate(config, 5000), 0.5);
 }
 
-TEST(LearningRateScheduleTest, DecaysOverTheGivenSamplesOrEpochs) {
+TEST(LearningRateScheduleTest, LinearDecaySpansTheGivenSamplesOrEpochs) {
   for (const std::string length : {"samples: 200", "epochs: 2", "samples: 0 epochs: 2"}) {
     for (const std::string kind : {"linear_decay", "polynomial_decay"}) {
       const std::string power = kind == "polynomial_decay" ? " power: 1" : "";
@@ -40,7 +40,7 @@ TEST(LearningRateScheduleTest, DecaysOverTheGivenSamplesOrEpochs) {
   }
 }
 
-TEST(LearningRateScheduleTest, StepDecayMultipliesTheRateAtEachListedLength) {
+TEST(LearningRateScheduleTest, StepDecayMultipliesTheRateAtEachListedSampleOrEpoch) {
   for (const std::string steps : {"samples: [300, 600]", "epochs: [3, 6]"}) {
     const std::string config = "learning_rate: 1 schedule { step_decay { factor: 0.5 " + steps + " } }";
     EXPECT_DOUBLE_EQ(Rate(config, 299), 1);
@@ -66,7 +66,7 @@ TEST(LearningRateScheduleTest, PolynomialDecayFollowsItsPower) {
   EXPECT_DOUBLE_EQ(Rate(config, 1500), 0.2);
 }
 
-TEST(LearningRateScheduleTest, WarmUpMultipliesTheDecayedRate) {
+TEST(LearningRateScheduleTest, WarmUpFactorMultipliesTheDecayedRate) {
   const std::string config =
       "learning_rate: 1 schedule { warm_up { epochs: 2 start_factor: 0.5 } linear_decay {} }";
   EXPECT_DOUBLE_EQ(Rate(config, 0), 0.5);
@@ -75,7 +75,7 @@ TEST(LearningRateScheduleTest, WarmUpMultipliesTheDecayedRate) {
   EXPECT_DOUBLE_EQ(Rate(config, 900), 0.1);
 }
 
-TEST(LearningRateScheduleTest, ScalesTheWholeScheduleWithWorkers) {
+TEST(LearningRateScheduleTest, ScaleWithWorkersMultipliesTheWholeSchedule) {
   const std::string config =
       "learning_rate: 1 scale_with_workers: true schedule { linear_decay { end_learning_rate: 0.5 } }";
   EXPECT_DOUBLE_EQ(Rate(config, 0), 4);

@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::Not;
 using ::testing::StrEq;
 
-TEST(ShapeTraitsTest, HasARowForEveryStrategyOfTheJobFile) {
+TEST(ShapeTraitsTest, TraitsTableHasARowForEveryStrategyOfTheJobFile) {
   const auto in_table = [](int kind, int consistency) {
     return std::count_if(KnownTraits().begin(), KnownTraits().end(), [&](const ShapeTraits& traits) {
       return traits.kind == kind && traits.consistency == consistency;
@@ -34,7 +34,7 @@ TEST(ShapeTraitsTest, HasARowForEveryStrategyOfTheJobFile) {
   EXPECT_EQ(KnownTraits().size(), kinds.field_count() - 1 + consistencies.field_count());
 }
 
-TEST(ShapeTraitsTest, NamesDifferAndNoneIsAPrefixOfAnother) {
+TEST(ShapeTraitsTest, StrategyNamesDifferAndNoneIsAPrefixOfAnother) {
   for (const ShapeTraits& traits : KnownTraits()) {
     EXPECT_THAT(traits.name, Not(StrEq("")));
     for (const ShapeTraits& other : KnownTraits()) {
@@ -57,7 +57,7 @@ TEST(ShapeTraitsTest, TraitsOfEachStrategyAreConsistent) {
   }
 }
 
-TEST(ShapeTraitsTest, JobsWithLeasesSurviveTheLossOfAWorker) {
+TEST(ShapeTraitsTest, OnlyAsynchronousAndStaleSynchronousJobsLeaseBatches) {
   std::set<std::string> survive;
   for (const ShapeTraits& traits : KnownTraits()) {
     if (traits.leases()) survive.insert(traits.name);
@@ -73,7 +73,7 @@ TEST(ShapeTraitsTest, UnknownStrategyHasNeitherServersNorLockStep) {
   EXPECT_FALSE(unknown.servers());
 }
 
-TEST(ShapeTraitsTest, FamiliesGetBatchesInStepInRoundsOrOnDemand) {
+TEST(ShapeTraitsTest, EachStrategyFamilyGetsBatchesInStepInRoundsOrOnDemand) {
   for (const StrategyFamily family :
        {StrategyFamily::kLocal, StrategyFamily::kMirrored, StrategyFamily::kBulkSynchronous}) {
     EXPECT_EQ(TraitsOf(family).batches, Batches::kInStep) << TraitsOf(family).name;

@@ -51,31 +51,31 @@ class GpuCompanyTest : public ::testing::Test {
   const unsigned own_ = static_cast<unsigned>(getpid());
 };
 
-TEST_F(GpuCompanyTest, WorkOfThisProcessIsNotCountedAsCompany) {
+TEST_F(GpuCompanyTest, WorkOfThisProcessDoesNotCountAsThatOfAnotherProcess) {
   const GpuCompanyReading reading = Reading({}, {{own_, 97}});
   EXPECT_EQ(reading.processes, 0);
   EXPECT_EQ(reading.share, 0);
 }
 
-TEST_F(GpuCompanyTest, ShareOfOthersIsTheSumOfTheirNewestSamples) {
+TEST_F(GpuCompanyTest, GpuShareOfOtherProcessesIsTheSumOfTheirNewestSamples) {
   const GpuCompanyReading reading = Reading({{7, 30}, {8, 12}}, {{7, 30}, {own_, 55}, {8, 12}});
   EXPECT_EQ(reading.processes, 2);
   EXPECT_DOUBLE_EQ(reading.share.value(), 0.42);
 }
 
-TEST_F(GpuCompanyTest, IdleProcessIsCountedButHasNoShare) {
+TEST_F(GpuCompanyTest, IdleProcessIsCountedWithAShareOfZero) {
   const GpuCompanyReading reading = Reading({{7, 0}}, {{7, 0}, {own_, 55}});
   EXPECT_EQ(reading.processes, 1);
   EXPECT_EQ(reading.share, 0);
 }
 
-TEST_F(GpuCompanyTest, NewProcessNumberIsTakenForThisProcess) {
+TEST_F(GpuCompanyTest, OnlyProcessIdThatAppearsAfterCreationIsTakenForThisProcess) {
   const GpuCompanyReading reading = Reading({{7, 30}}, {{7, 30}, {4'000'000, 55}});
   EXPECT_EQ(reading.processes, 1);
   EXPECT_DOUBLE_EQ(reading.share.value(), 0.3);
 }
 
-TEST_F(GpuCompanyTest, SeveralNewcomersLeaveTheShareUnknown) {
+TEST_F(GpuCompanyTest, SeveralProcessIdsThatAppearAfterCreationLeaveTheShareUnknown) {
   const GpuCompanyReading reading = Reading({}, {{4'000'000, 30}, {4'000'001, 55}});
   EXPECT_EQ(reading.processes, 1);
   EXPECT_EQ(reading.share, absl::nullopt);

@@ -49,7 +49,7 @@ std::vector<proto::StepRecord> DrawnStep(int64_t step, const std::vector<int64_t
   return records;
 }
 
-TEST(GradientNoise, DrawnGradientsGiveTheirNoiseScaleWithUnequalBatches) {
+TEST(GradientNoise, EstimateFindsTheNoiseScaleOfRandomGradientsOfUnequalBatches) {
   std::mt19937 random(7);
   GradientNoise noise;
   for (int64_t step = 0; step < 500; ++step) {
@@ -74,7 +74,7 @@ TEST(GradientNoise, EqualGradientsHaveNoNoiseScale) {
   EXPECT_FALSE(summary.gradient_noise(0).has_samples());
 }
 
-TEST(GradientNoise, IncompleteAndUnmeasuredStepsDoNotCount) {
+TEST(GradientNoise, StepsThatAreIncompleteOrNotMeasuredDoNotCount) {
   GradientNoise noise;
   noise.Add(Record(0, 0, 2, 36, 324), 2);  // The other worker's record never comes.
   noise.Add(Record(0, 16, 2, 0, 0), 2);    // The record of a step that is not measured.

@@ -36,14 +36,14 @@ TEST(Nvml, ReadsTheGpuWithTheGivenUuid) {
   EXPECT_EQ(reading.power_watts, 412.5);
 }
 
-TEST(Nvml, UnsupportedReadingIsAbsent) {
+TEST(Nvml, ReadingThatTheGpuDoesNotSupportIsAbsent) {
   const GpuReading reading = NvmlGpu::Open(PartOfAGpu(), FAKE_NVML).value()->Read();
   EXPECT_EQ(reading.percent, absl::nullopt);
   EXPECT_EQ(reading.memory_bytes, int64_t{1} << 30);
   EXPECT_EQ(reading.power_watts, absl::nullopt);
 }
 
-TEST(Nvml, FailureIsLoggedOnce) {
+TEST(Nvml, FailureOfAReadingIsLoggedOnce) {
   const auto gpu = NvmlGpu::Open(PartOfAGpu(), FAKE_NVML).value();
   ::testing::internal::CaptureStderr();
   gpu->Read();
@@ -53,17 +53,17 @@ TEST(Nvml, FailureIsLoggedOnce) {
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
 }
 
-TEST(Nvml, MissingLibraryIsNamed) {
+TEST(Nvml, ErrorNamesTheMissingLibrary) {
   EXPECT_THAT(OpenError(WholeGpu(), "libno-such-library.so"),
               AllOf(HasSubstr("NOT_FOUND"), HasSubstr("libno-such-library.so")));
 }
 
-TEST(Nvml, MissingFunctionIsNamed) {
+TEST(Nvml, ErrorNamesTheMissingFunction) {
   EXPECT_THAT(OpenError(WholeGpu(), FAKE_NVML_WITHOUT_POWER),
               AllOf(HasSubstr("FAILED_PRECONDITION"), HasSubstr("no function nvmlDeviceGetPowerUsage")));
 }
 
-TEST(Nvml, MissingGpuIsNamed) {
+TEST(Nvml, ErrorNamesTheMissingGpu) {
   EXPECT_THAT(OpenError(std::string(16, 'a'), FAKE_NVML),
               AllOf(HasSubstr("no GPU 61616161-6161-6161-6161-616161616161"), HasSubstr("Not Found (6)")));
   EXPECT_THAT(OpenError("gpu 0", FAKE_NVML), HasSubstr("identity of this device has 5"));
@@ -81,7 +81,7 @@ TEST(Nvml, LibraryIsShutDownWithItsLastGpu) {
   dlclose(library);
 }
 
-TEST(Nvml, SamplerAddsGpuReadingsToTheProcessAndNotTheMachine) {
+TEST(Nvml, SamplerAddsGpuReadingsToSamplesOfTheProcessAndNotOfTheMachine) {
   FakeClock clock;
   ResourceSampler sampler(clock, {.interval = kSecond, .machine = true});
   ResourceSampler::Samples samples;

@@ -176,14 +176,14 @@ TEST_F(TimingCollectorTest, StalenessIsAHistogramOfBoundedSize) {
   EXPECT_DOUBLE_EQ(communication.mean_staleness(), (4 + (1 << 20)) / 4.0);
 }
 
-TEST_F(TimingCollectorTest, RunWithoutStepsHasASummaryWithoutBetaAndPhases) {
+TEST_F(TimingCollectorTest, SummaryOfARunWithoutStepsHasNoBetaAndNoPhases) {
   const proto::RunSummary summary = Summary(*Open(2), /*training_seconds=*/0);
   EXPECT_EQ(summary.steps_recorded(), 0);
   EXPECT_FALSE(summary.timing().has_beta());
   EXPECT_FALSE(summary.has_phases());
 }
 
-TEST_F(TimingCollectorTest, RankOutsideTheWorkersIsRefused) {
+TEST_F(TimingCollectorTest, RecordOfARankThatIsNoWorkerIsRefused) {
   const auto collector = Open(2);
   for (const int rank : {2, -1}) {
     proto::StepRecords records;
@@ -194,7 +194,7 @@ TEST_F(TimingCollectorTest, RankOutsideTheWorkersIsRefused) {
   EXPECT_EQ(Summary(*collector).steps_recorded(), 0);
 }
 
-TEST_F(TimingCollectorTest, StepsAreWrittenOnTheChiefsClock) {
+TEST_F(TimingCollectorTest, StepTimesAreWrittenOnTheChiefsClock) {
   const auto collector = Open(4);
   proto::StepRecord record = Record(3, 7, 1000, 2);
   record.set_epoch(1);
@@ -210,7 +210,7 @@ TEST_F(TimingCollectorTest, StepsAreWrittenOnTheChiefsClock) {
       ElementsAre(kStepsCsvHeader, "3,7,2,896,128,6500,100,200,300,400,0,1000,100,120,2,0.5,97,128,310 360"));
 }
 
-TEST_F(TimingCollectorTest, Epochs_CountFromOneAndAreInTheFileAfterAFlush) {
+TEST_F(TimingCollectorTest, EpochsInTheTable_AreNumberedFromOneAndWrittenByFlush) {
   const auto collector = Open(1);
   proto::EpochResult epoch;
   epoch.set_step(422);
@@ -240,7 +240,7 @@ TEST_F(TimingCollectorTest, EpochsWithoutAccuracyHaveEmptyAccuracyCells) {
   EXPECT_THAT(Lines("epochs.csv"), ElementsAre(kEpochsCsvHeader, "1,0,0.75,,0.25,,0,0,0,0,"));
 }
 
-TEST_F(TimingCollectorTest, ResumedRunAppendsAfterTheLastWholeLine) {
+TEST_F(TimingCollectorTest, ResumedRunAppendsToTablesAfterTheLastWholeLine) {
   const std::string header = absl::StrCat(kEpochsCsvHeader, "\n");
   std::ofstream(run_dir_ + "/epochs.csv") << header << "1,422,0.75,0.5,,,2,0,0,0,\n2,84";
   state_.set_epoch(1);
@@ -250,7 +250,7 @@ TEST_F(TimingCollectorTest, ResumedRunAppendsAfterTheLastWholeLine) {
 }
 
 // The attempt begins at position 20 of the second epoch.
-TEST_F(TimingCollectorTest, AttemptThatTrains_RemovesLinesOfUndoneWork) {
+TEST_F(TimingCollectorTest, AttemptThatBeginsToTrain_RemovesTableLinesOfUndoneSteps) {
   WriteSteps({{1, 80}, {2, 100}, {2, 110}, {2, 120}, {3, 210}});
   WriteEpochs({"1,4,0.5,,,,1,0,0,0,", "2,8,0.4,,,,1,0,0,0,", "3,9,0.3,,,,1,0,0,0,"});
   state_.set_epoch(1);
@@ -270,7 +270,7 @@ TEST_F(TimingCollectorTest, AttemptThatTrains_RemovesLinesOfUndoneWork) {
 }
 
 // The attempt has trained everything, but its test or its summary is missing.
-TEST_F(TimingCollectorTest, AttemptThatTrainsNoMore_KeepsTheEpochThatMaxStepsEnded) {
+TEST_F(TimingCollectorTest, AttemptWithoutTraining_KeepsTheLineOfTheEpochThatMaxStepsEnded) {
   WriteEpochs({"1,4,0.5,,,,1,0,0,0,", "2,6,0.4,,,,1,0,0,0,"});
   state_.set_epoch(1);
   state_.set_position(20);
@@ -282,7 +282,7 @@ TEST_F(TimingCollectorTest, AttemptThatTrainsNoMore_KeepsTheEpochThatMaxStepsEnd
   EXPECT_THAT(Lines("epochs.csv"), SizeIs(2));
 }
 
-TEST_F(TimingCollectorTest, FirstAddedLine_RemovesLinesOfUndoneWork) {
+TEST_F(TimingCollectorTest, FirstLineAddedToATable_RemovesLinesOfUndoneSteps) {
   WriteSteps({{1, 80}, {2, 100}});
   WriteEpochs({"1,4,0.5,,,,1,0,0,0,", "2,8,0.4,,,,1,0,0,0,"});
   state_.set_epoch(1);
@@ -295,7 +295,7 @@ TEST_F(TimingCollectorTest, FirstAddedLine_RemovesLinesOfUndoneWork) {
 }
 
 // The table is longer than the pieces in which it is copied.
-TEST_F(TimingCollectorTest, LongTable_LosesUndoneLinesOnly) {
+TEST_F(TimingCollectorTest, TableLongerThanTheCopyBuffer_LosesOnlyLinesOfUndoneSteps) {
   std::vector<std::pair<int, int>> places;
   for (int i = 0; i < 50000; ++i) places.emplace_back(1 + i / 25000, 0);
   WriteSteps(places);
@@ -304,7 +304,7 @@ TEST_F(TimingCollectorTest, LongTable_LosesUndoneLinesOnly) {
   EXPECT_THAT(Lines("steps.csv"), SizeIs(25001));
 }
 
-TEST_F(TimingCollectorTest, TableOfAnEarlierVersion_GetsItsMissingColumns) {
+TEST_F(TimingCollectorTest, TableOfAnEarlierVersion_GetsTheColumnsThatItLacks) {
   std::ofstream(run_dir_ + "/epochs.csv") << "epoch,step,train_loss,train_seconds\n1,7,0.5,2\n2,14,0.4,2\n";
   state_.set_epoch(1);
   const auto collector = Open(1);
@@ -313,7 +313,7 @@ TEST_F(TimingCollectorTest, TableOfAnEarlierVersion_GetsItsMissingColumns) {
   EXPECT_THAT(Lines("epochs.csv"), ElementsAre(kEpochsCsvHeader, "1,7,0.5,,,,2,,,,", "2,0,0,,,,0,0,0,0,"));
 }
 
-TEST_F(TimingCollectorTest, TableOfALaterVersion_KeepsItsColumns) {
+TEST_F(TimingCollectorTest, TableOfALaterVersion_KeepsItsUnknownColumns) {
   std::ofstream(run_dir_ + "/epochs.csv") << "later,epoch,step,train_seconds\nx,1,7,2\n";
   state_.set_epoch(1);
   for (int attempt = 0; attempt < 2; ++attempt) {  // The second attempt finds the file of the first.
@@ -323,7 +323,7 @@ TEST_F(TimingCollectorTest, TableOfALaterVersion_KeepsItsColumns) {
   }
 }
 
-TEST_F(TimingCollectorTest, LinkedTable_StaysALink) {
+TEST_F(TimingCollectorTest, TableThatIsASymbolicLink_StaysALink) {
   std::ofstream(run_dir_ + "/elsewhere.csv") << kEpochsCsvHeader << "\n2,8,0.4,,,,1,0,0,0,\n";
   std::filesystem::create_symlink("elsewhere.csv", run_dir_ + "/epochs.csv");
   ASSERT_TRUE(Open(1)->Begin().ok());
@@ -331,7 +331,7 @@ TEST_F(TimingCollectorTest, LinkedTable_StaysALink) {
   EXPECT_TRUE(std::filesystem::is_symlink(run_dir_ + "/epochs.csv"));
 }
 
-TEST_F(TimingCollectorTest, FileThatIsNoTableOfARun_IsRefused) {
+TEST_F(TimingCollectorTest, FileWithoutTheColumnsOfARunsTable_IsRefused) {
   for (const std::string& text :
        {std::string("step,name\n0,1\n"), std::string("\n"), std::string(100000, 'x') + "\n"}) {
     std::ofstream(run_dir_ + "/steps.csv") << text;
@@ -341,7 +341,7 @@ TEST_F(TimingCollectorTest, FileThatIsNoTableOfARun_IsRefused) {
   }
 }
 
-TEST_F(TimingCollectorTest, FullDiskIsResourceExhausted) {
+TEST_F(TimingCollectorTest, WriteToAFullDiskIsResourceExhausted) {
   std::filesystem::create_symlink("/dev/full", run_dir_ + "/steps.csv");
   EXPECT_EQ(TimingCollector::Open(run_dir_, {}).status().code(), absl::StatusCode::kResourceExhausted);
 }
