@@ -101,12 +101,12 @@ class MixedWorld {
   std::set<std::string> exchanges_;
 };
 
-TEST(MixedMirrored, ParametersHaveTheBitsOfTrainingOnCpusOnly) {
+TEST(MixedMirrored, TrainingOnCpuAndGpusGivesTheParametersOfCpusBitForBit) {
   MixedWorld world({kCpu, kCuda, kCuda});
   EXPECT_EQ(world.Train(), MirroredOnTheCpu(3));
 }
 
-TEST(MixedMirrored, EveryRankNamesTheRanksOnTheCpu) {
+TEST(MixedMirrored, EveryRankReportsWhichRanksComputeOnTheCpu) {
   MixedWorld world({kCuda, kCpu, kCuda, kCpu});
   world.Train();
   ASSERT_EQ(world.exchanges().size(), 1);

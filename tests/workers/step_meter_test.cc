@@ -28,7 +28,7 @@ class StepMeterTest : public ::testing::Test {
 };
 
 // The device keeps memory that earlier batches freed, in blocks of the sizes that they had.
-TEST_F(StepMeterTest, MemoryOfABatchDoesNotDependOnEarlierBatches) {
+TEST_F(StepMeterTest, MeasuredMemoryOfABatchDoesNotDependOnEarlierBatches) {
   const auto meter = Meter();
   const int64_t first = meter->Visit(512, 0)->measured_bytes();
   const int64_t smaller = meter->Visit(64, 0)->measured_bytes();
@@ -36,7 +36,7 @@ TEST_F(StepMeterTest, MemoryOfABatchDoesNotDependOnEarlierBatches) {
   EXPECT_LT(smaller, first);
 }
 
-TEST_F(StepMeterTest, StepThatNeedsMoreOfTheGpuThanAllowedDoesNotFit) {
+TEST_F(StepMeterTest, StepThatNeedsMoreGpuMemoryThanAllowedIsRefused) {
   const auto meter = Meter();
   const int64_t needed = meter->Visit(512, 0)->measured_bytes();
   ASSERT_GT(needed, 0);
@@ -45,7 +45,7 @@ TEST_F(StepMeterTest, StepThatNeedsMoreOfTheGpuThanAllowedDoesNotFit) {
   EXPECT_EQ(meter->Try(512, needed / 2).code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST_F(StepMeterTest, PauseOfTheGpuMarksTheVisitAsDisturbed) {
+TEST_F(StepMeterTest, PauseOfTheGpuMarksTheMeasurementAsDisturbed) {
   const auto meter = Meter();
   cuda::reads_before_pause = 10;
   const proto::StepVisit paused = meter->Visit(8, 0).value();

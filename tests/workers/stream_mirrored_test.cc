@@ -73,7 +73,7 @@ TEST(StreamMirrored, EnqueuingErrorNamesRankAndBucketAndAbortsTheCommunicator) {
   EXPECT_TRUE(fate.aborted);
 }
 
-TEST(StreamMirrored, ErrorOnTheStreamFailsTheStepAndAborts) {
+TEST(StreamMirrored, ErrorOnTheStreamFailsTheStepAndAbortsTheCommunicator) {
   Fate fate;
   const absl::Status status = TrainAlone({.breaks_at = 2}, fate);
   EXPECT_THAT(std::string(status.message()),
@@ -81,7 +81,7 @@ TEST(StreamMirrored, ErrorOnTheStreamFailsTheStepAndAborts) {
   EXPECT_TRUE(fate.aborted);
 }
 
-TEST(StreamMirrored, HungStreamFailsAtTheDeadlineAndAborts) {
+TEST(StreamMirrored, HungStreamFailsAtTheDeadlineAndAbortsTheCommunicator) {
   Fate fate;
   const absl::Status status = TrainAlone({}, fate, {.hangs = true}, {.step_timeout = 20 * kMillisecond});
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
@@ -90,7 +90,7 @@ TEST(StreamMirrored, HungStreamFailsAtTheDeadlineAndAborts) {
 }
 
 // The stream hangs, as it would if the devices waited for a stopped rank.
-TEST(StreamMirrored, InterruptedWaitForAHungStreamReturnsTheReasonAndAborts) {
+TEST(StreamMirrored, InterruptedWaitForAHungStreamReturnsTheReasonAndAbortsTheCommunicator) {
   using At = InterruptedStrategy::At;
   for (const At at : {At::kBeginStep, At::kGradientReady, At::kEnqueueEnd, At::kAwaitEnd}) {
     Fate fate;

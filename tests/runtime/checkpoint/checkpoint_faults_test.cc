@@ -57,7 +57,7 @@ TEST_P(DamagedCheckpointTest, BytesBeyondTheEndAreDetected) {
   ExpectRefused(good_ + good_, "twice");
 }
 
-TEST_P(DamagedCheckpointTest, RandomBytesAreRefused) {
+TEST_P(DamagedCheckpointTest, FileOfRandomBytesIsRefused) {
   RandomStream random(1, RandomPurpose::kTest, 0);
   for (int round = 0; round < 1000; ++round) {
     std::string damaged(random.NextBelow(2 * good_.size()), '\0');
@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(EveryFile, DamagedCheckpointTest,
                            return std::string(info.param, std::strcspn(info.param, "."));
                          });
 
-TEST_F(CheckpointTest, DamagedTensorIsNamed) {
+TEST_F(CheckpointTest, ErrorNamesTheDamagedTensor) {
   ASSERT_TRUE(Save(1).ok());
   const std::string file = Path(1) + "/optimizer.safetensors";
   std::string contents = Contents(file);
@@ -82,7 +82,7 @@ TEST_F(CheckpointTest, DamagedTensorIsNamed) {
               HasSubstr("tensor 'momentum/out/bias' is damaged"));
 }
 
-TEST_F(CheckpointTest, MissingTensorFileIsNamed) {
+TEST_F(CheckpointTest, ErrorNamesTheMissingTensorFile) {
   ASSERT_TRUE(Save(1).ok());
   std::filesystem::remove(Path(1) + "/model.safetensors");
   const absl::Status status = CheckpointReader::Open(Path(1), nullptr).status();
@@ -128,7 +128,7 @@ TEST_F(FullDiskTest, FailedSaveNamesTheFileAndKeepsTheLastCheckpoint) {
   EXPECT_TRUE(Save(3).ok()) << "the failed save left no room";
 }
 
-TEST_F(FullDiskTest, DiskFilledBeforeTheManifestKeepsTheLastCheckpoint) {
+TEST_F(FullDiskTest, DiskFilledBeforeTheManifestIsWrittenKeepsTheLastCheckpoint) {
   if (!mounted_) GTEST_SKIP() << "needs root to mount a small tmpfs";
   ASSERT_TRUE(Save(1).ok());
   {

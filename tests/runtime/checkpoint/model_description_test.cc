@@ -25,13 +25,13 @@ proto::ModelDescription Saved() {
   return saved;
 }
 
-TEST(ModelDescriptionTest, ModelsThatDifferInNamesAndInitializersOnly_AreTheSame) {
+TEST(ModelDescriptionTest, ModelsThatDifferOnlyInNamesAndInitializers_CountAsTheSame) {
   EXPECT_TRUE(CheckSameModel(Saved(),
                              Model("layer { flatten {} } layer { dense { units: 5 activation: RELU } }"), "c")
                   .ok());
 }
 
-TEST(ModelDescriptionTest, NamesOfClassesComeFromThePlan) {
+TEST(ModelDescriptionTest, DescriptionHasTheClassNamesOfThePlan) {
   proto::JobPlan plan;
   plan.add_class_name("cat");
   plan.add_class_name("dog");
@@ -40,7 +40,7 @@ TEST(ModelDescriptionTest, NamesOfClassesComeFromThePlan) {
   EXPECT_EQ(description.class_name(1), "dog");
 }
 
-TEST(ModelDescriptionTest, InputsAreComparedByLayerAndNotByName) {
+TEST(ModelDescriptionTest, InputsOfLayersAreComparedByPositionAndNotByName) {
   const std::string joined = "layer { input: 'p' input: 'q' concatenation {} } layer { flatten {} }";
   const std::string largest = " max_pooling {} input: 'input' }",
                     mean = " average_pooling {} input: 'input' }";
@@ -55,7 +55,7 @@ TEST(ModelDescriptionTest, InputsAreComparedByLayerAndNotByName) {
               HasSubstr("layer 2 is concatenation"));
 }
 
-TEST(ModelDescriptionTest, AbsentFieldsMeanTheirDefaults) {
+TEST(ModelDescriptionTest, AbsentFieldsOfLayersCountAsTheirDefaults) {
   proto::ModelDescription saved;
   *saved.mutable_model() = Model("layer { convolution { filters: 2 kernel_size: 3 stride: 1 } }");
   EXPECT_TRUE(CheckSameModel(saved,
@@ -65,19 +65,19 @@ TEST(ModelDescriptionTest, AbsentFieldsMeanTheirDefaults) {
                   .ok());
 }
 
-TEST(ModelDescriptionTest, OtherActivation_IsAnotherModel) {
+TEST(ModelDescriptionTest, ModelWithAnotherActivation_IsRefused) {
   const absl::Status status =
       CheckSameModel(Saved(), Model("layer { flatten {} } layer { dense { units: 5 } }"), "step-3");
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("step-3 is of another model: layer 1 is dense"));
 }
 
-TEST(ModelDescriptionTest, MissingLayer_IsAnotherModel) {
+TEST(ModelDescriptionTest, ModelThatLacksALayer_IsRefused) {
   EXPECT_THAT(std::string(CheckSameModel(Saved(), Model("layer { flatten {} }"), "c").message()),
               HasSubstr("and nothing in the job"));
 }
 
-TEST(ModelDescriptionTest, OtherScaling_IsRefusedNamingBothScalings) {
+TEST(ModelDescriptionTest, JobWithAnotherInputScaling_IsRefusedNamingBothScalings) {
   InputScaling scaling = ScalingOf(Saved().scaling(), false);
   EXPECT_TRUE(CheckSameScaling(Saved(), scaling, "c").ok());
   scaling.mean[0] = 0.125f;
@@ -86,7 +86,7 @@ TEST(ModelDescriptionTest, OtherScaling_IsRefusedNamingBothScalings) {
       HasSubstr("by mean 0.25 and deviation 0.5, but the job standardises by mean 0.125 and deviation 0.5"));
 }
 
-TEST(ModelDescriptionTest, InputsOfAnotherType_AreRefused) {
+TEST(ModelDescriptionTest, JobWithInputsOfAnotherType_IsRefused) {
   proto::ModelDescription saved = Saved();
   saved.set_float_inputs(true);
   EXPECT_TRUE(CheckSameScaling(saved, ScalingOf(saved.scaling(), true), "c").ok());

@@ -25,7 +25,7 @@ class BestEpochTest : public ::testing::Test {
   proto::TrainingState state_;
 };
 
-TEST_F(BestEpochTest, FirstValidatedEpoch_IsBest) {
+TEST_F(BestEpochTest, FirstValidatedEpoch_BecomesTheBest) {
   EXPECT_FALSE(Note(4, 0.1, /*validated=*/false));
   EXPECT_FALSE(state_.has_best());
   EXPECT_TRUE(Note(4, 0.1));
@@ -34,7 +34,7 @@ TEST_F(BestEpochTest, FirstValidatedEpoch_IsBest) {
   EXPECT_EQ(state_.best().validation_loss(), 4);
 }
 
-TEST_F(BestEpochTest, ByLoss_LowerIsBetterAtAnyAccuracy) {
+TEST_F(BestEpochTest, ByLoss_LowerLossIsBetterAtAnyAccuracy) {
   EXPECT_TRUE(Note(4, 0.5));
   EXPECT_TRUE(Note(3, 0.4));
   EXPECT_FALSE(Note(3, 0.9)) << "the first of equal ones stays";
@@ -42,7 +42,7 @@ TEST_F(BestEpochTest, ByLoss_LowerIsBetterAtAnyAccuracy) {
   EXPECT_EQ(state_.best().epoch(), 1);
 }
 
-TEST_F(BestEpochTest, ByAccuracy_HigherIsBetter) {
+TEST_F(BestEpochTest, ByAccuracy_HigherAccuracyIsBetter) {
   monitor_ = proto::VALIDATION_ACCURACY;
   EXPECT_TRUE(Note(4, 0.5));
   EXPECT_FALSE(Note(3, 0.4));

@@ -49,7 +49,7 @@ class EvaluationCoordinatorTest : public ::testing::Test {
   Actions actions_;
 };
 
-TEST_F(EvaluationCoordinatorTest, AnswersOfAllWorkersAddUp) {
+TEST_F(EvaluationCoordinatorTest, AnswersOfAllWorkersAreAddedUp) {
   EXPECT_EQ(evaluation_.state(), State::kIdle);
   Begin(1, {Worker(0), Worker(1)});
   EXPECT_THAT(Slices(), ElementsAre("[0, 3)", "[3, 5)"));
@@ -62,21 +62,21 @@ TEST_F(EvaluationCoordinatorTest, AnswersOfAllWorkersAddUp) {
   EXPECT_EQ(evaluation_.Seconds(now_ + 2 * kSecond), 2);
 }
 
-TEST_F(EvaluationCoordinatorTest, RepeatedAnswerCountsOnce) {
+TEST_F(EvaluationCoordinatorTest, RepeatedAnswerOfAWorkerCountsOnce) {
   Begin(1, {Worker(0), Worker(1)});
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(Done(Worker(0), 1, 3, 3).ok());
   EXPECT_EQ(evaluation_.state(), State::kCollecting);
   EXPECT_EQ(evaluation_.Quality().samples(), 3);
 }
 
-TEST_F(EvaluationCoordinatorTest, AnswerToEarlierPassHasNoEffect) {
+TEST_F(EvaluationCoordinatorTest, AnswerToAnEarlierEvaluationHasNoEffect) {
   Begin(1, {Worker(0)});
   Begin(2, {Worker(0)});
   EXPECT_TRUE(Done(Worker(0), 1, 5, 5).ok());
   EXPECT_EQ(evaluation_.state(), State::kCollecting);
 }
 
-TEST_F(EvaluationCoordinatorTest, ImpossibleCountsAreRefused) {
+TEST_F(EvaluationCoordinatorTest, ImpossibleCountsOfSamplesAreRefused) {
   Begin(1, {Worker(0), Worker(1)});
   for (const auto& [samples, correct] : std::vector<std::pair<int, int>>{{4, 0}, {2, 0}, {3, 4}, {3, -1}}) {
     const absl::Status status = Done(Worker(0), 1, samples, correct);
@@ -100,13 +100,13 @@ TEST_F(EvaluationCoordinatorTest, ImpossibleCountsOfLabelsAreRefused) {
   }
 }
 
-TEST_F(EvaluationCoordinatorTest, AnswerOfATaskWithoutASliceIsRefused) {
+TEST_F(EvaluationCoordinatorTest, AnswerOfATaskThatWasGivenNoSamplesIsRefused) {
   Begin(1, {Worker(0)});
   EXPECT_TRUE(absl::IsInvalidArgument(Done(Worker(1), 1, 0, 0)));
   EXPECT_TRUE(absl::IsInvalidArgument(Done({proto::PS, 0}, 1, 5, 0)));
 }
 
-TEST_F(EvaluationCoordinatorTest, WorkerLostBeforeItsAnswerLeavesPassIncomplete) {
+TEST_F(EvaluationCoordinatorTest, WorkerLostBeforeItsAnswerLeavesTheEvaluationIncomplete) {
   Begin(1, {Worker(0), Worker(1)});
   Slices();
   evaluation_.OnLost(Worker(1));
@@ -119,7 +119,7 @@ TEST_F(EvaluationCoordinatorTest, WorkerLostBeforeItsAnswerLeavesPassIncomplete)
   EXPECT_DOUBLE_EQ(evaluation_.Quality().accuracy(), 0.4) << "the first pass does not count";
 }
 
-TEST_F(EvaluationCoordinatorTest, WorkerLostAfterItsAnswerKeepsPassComplete) {
+TEST_F(EvaluationCoordinatorTest, WorkerLostAfterItsAnswerLeavesTheEvaluationComplete) {
   Begin(1, {Worker(0), Worker(1)});
   EXPECT_TRUE(Done(Worker(1), 1, 2, 2).ok());
   evaluation_.OnLost(Worker(1));
@@ -134,12 +134,12 @@ TEST_F(EvaluationCoordinatorTest, AnswerOfAReplacementDoesNotCountForTheLostWork
   EXPECT_EQ(evaluation_.state(), State::kIncomplete);
 }
 
-TEST_F(EvaluationCoordinatorTest, PassWithoutWorkersIsIncomplete) {
+TEST_F(EvaluationCoordinatorTest, EvaluationWithoutWorkersIsIncomplete) {
   Begin(1, {});
   EXPECT_EQ(evaluation_.state(), State::kIncomplete);
 }
 
-TEST_F(EvaluationCoordinatorTest, WorkerWithoutSamplesIsAwaited) {
+TEST_F(EvaluationCoordinatorTest, AnswerOfAWorkerWithAnEmptySliceIsAwaited) {
   std::vector<TaskId> workers;
   for (int i = 0; i < 6; ++i) workers.push_back(Worker(i));
   Begin(1, workers);

@@ -45,7 +45,7 @@ class PauseCoordinatorTest : public ::testing::Test {
   Actions actions_;
 };
 
-TEST_F(PauseCoordinatorTest, SegmentIsCutAfterFurthestWorkersStep) {
+TEST_F(PauseCoordinatorTest, SegmentIsCutAfterTheStepOfTheFurthestWorker) {
   pause_.Begin(0, actions_);
   EXPECT_THAT(Log(), ElementsAre("w0 pause", "w1 pause"));
   EXPECT_TRUE(Pausing(0, 0).ok());
@@ -56,7 +56,7 @@ TEST_F(PauseCoordinatorTest, SegmentIsCutAfterFurthestWorkersStep) {
   EXPECT_EQ(pause_.state(), State::kCut);
 }
 
-TEST_F(PauseCoordinatorTest, WorkerAtSegmentEndIsNotPaused) {
+TEST_F(PauseCoordinatorTest, WorkerAtTheEndOfTheSegmentIsNotPaused) {
   RunDone(0);
   pause_.Begin(0, actions_);
   EXPECT_THAT(Log(), ElementsAre("w1 pause"));
@@ -65,7 +65,7 @@ TEST_F(PauseCoordinatorTest, WorkerAtSegmentEndIsNotPaused) {
   EXPECT_EQ(segment_.segment().steps, 2);
 }
 
-TEST_F(PauseCoordinatorTest, RunDoneSentBeforeThePauseArrivedCountsAsItsAnswer) {
+TEST_F(PauseCoordinatorTest, RunDoneThatCrossesThePauseOrderCountsAsTheAnswerToIt) {
   pause_.Begin(0, actions_);
   EXPECT_TRUE(Pausing(1, 1).ok());
   Log();
@@ -74,7 +74,7 @@ TEST_F(PauseCoordinatorTest, RunDoneSentBeforeThePauseArrivedCountsAsItsAnswer) 
   EXPECT_EQ(segment_.segment().steps, 2);
 }
 
-TEST_F(PauseCoordinatorTest, RepeatedAnswerDoesNotMoveCut) {
+TEST_F(PauseCoordinatorTest, RepeatedAnswerOfAWorkerDoesNotMoveTheCut) {
   pause_.Begin(0, actions_);
   for (const int64_t steps : {1, 2}) EXPECT_TRUE(Pausing(0, steps).ok());
   EXPECT_TRUE(Pausing(1, 1).ok());
@@ -84,7 +84,7 @@ TEST_F(PauseCoordinatorTest, RepeatedAnswerDoesNotMoveCut) {
 }
 
 // Worker 1 began the second step before its Pause arrived, and waits in that step for worker 0.
-TEST_F(PauseCoordinatorTest, WorkerThatHasAnsweredIsAskedAgainUntilAllHave) {
+TEST_F(PauseCoordinatorTest, PauseIsSentAgainToWorkersThatAnsweredUntilAllHaveAnswered) {
   constexpr Nanoseconds kPatience = PauseCoordinator::kPatience;
   pause_.Begin(0, actions_);
   EXPECT_TRUE(Pausing(0, 1).ok());
@@ -104,7 +104,7 @@ TEST_F(PauseCoordinatorTest, WorkerThatHasAnsweredIsAskedAgainUntilAllHave) {
   EXPECT_THAT(Log(), IsEmpty());
 }
 
-TEST_F(PauseCoordinatorTest, AnswerBeforeThePauseOrForAnotherRunHasNoEffect) {
+TEST_F(PauseCoordinatorTest, PauseAnswerBeforeThePauseOrForAnotherRunHasNoEffect) {
   for (const int worker : {0, 1}) EXPECT_TRUE(Pausing(worker, 1).ok());
   pause_.Begin(0, actions_);
   Log();

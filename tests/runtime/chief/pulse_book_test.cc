@@ -62,7 +62,7 @@ TEST_F(PulseBookTest, StepsBeforeAReplacementJoinedDoNotCountAsItsLag) {
   EXPECT_EQ(pulse.task(2).lag(), 6329 - 4124);
 }
 
-TEST_F(PulseBookTest, TasksAreListedWorkersFirstWithTheirStates) {
+TEST_F(PulseBookTest, PulseListsTasksWithTheirStatesAndWorkersFirst) {
   roster_.at({proto::WORKER, 0}).ready = false;
   roster_.at({proto::WORKER, 1}).last_heard = now_ - 3 * kSecond;
   roster_.Lose({proto::WORKER, 2});
@@ -78,7 +78,7 @@ TEST_F(PulseBookTest, TasksAreListedWorkersFirstWithTheirStates) {
   EXPECT_EQ(pulse.task(3).host(), "slave1");
 }
 
-TEST_F(PulseBookTest, QuartilesAreOfTheStepsSinceTheLastPulse) {
+TEST_F(PulseBookTest, QuartilesOfStepTimesAreOverTheStepsSinceTheLastPulse) {
   Steps(0, 3, 10, 4);
   Steps(0, 1, 30, 8);
   const proto::TaskPulse first = Take().task(0);
@@ -90,7 +90,7 @@ TEST_F(PulseBookTest, QuartilesAreOfTheStepsSinceTheLastPulse) {
   EXPECT_FALSE(Take().task(0).has_step_seconds());
 }
 
-TEST_F(PulseBookTest, HistogramCountsAllStepsOfTheJob) {
+TEST_F(PulseBookTest, HistogramOfStepTimesCountsAllStepsOfTheJob) {
   Steps(0, 2, 10);   // Two steps for the bucket of times up to 2^7 x 100 us.
   Steps(1, 1, 100);  // One step for the bucket of times up to 2^10 x 100 us.
   Take();
@@ -103,7 +103,7 @@ TEST_F(PulseBookTest, HistogramCountsAllStepsOfTheJob) {
   EXPECT_DOUBLE_EQ(pulse.step_seconds_sum(), 1000.12);
 }
 
-TEST_F(PulseBookTest, QuartilesOfManyStepsUseTheNewestSteps) {
+TEST_F(PulseBookTest, QuartilesOfManyStepsAreOverTheNewestSteps) {
   Steps(0, 1000, 10);
   Steps(0, static_cast<int>(PulseBook::kMostSteps), 20);
   const proto::TaskPulse task = Take().task(0);
@@ -111,7 +111,7 @@ TEST_F(PulseBookTest, QuartilesOfManyStepsUseTheNewestSteps) {
   EXPECT_DOUBLE_EQ(task.step_seconds().upper(), 0.02);
 }
 
-TEST_F(PulseBookTest, LagIsTheDistanceToTheMedianWorker) {
+TEST_F(PulseBookTest, LagIsTheNumberOfStepsBehindTheMedianWorker) {
   roster_.at({proto::WORKER, 0}).step = 40;
   roster_.at({proto::WORKER, 1}).step = 100;
   roster_.at({proto::WORKER, 2}).step = 120;
@@ -121,7 +121,7 @@ TEST_F(PulseBookTest, LagIsTheDistanceToTheMedianWorker) {
   EXPECT_EQ(pulse.task(2).lag(), 0);
 }
 
-TEST_F(PulseBookTest, ResourceRatesComeFromTheProcessesLastSample) {
+TEST_F(PulseBookTest, ResourceRatesComeFromTheLastSampleOfTheProcess) {
   google::protobuf::RepeatedPtrField<proto::ResourceSample> samples;
   proto::ResourceSample& own = *samples.Add();
   own.set_interval_ns(2 * kSecond);
@@ -151,7 +151,7 @@ TEST_F(PulseBookTest, StalenessCountsCoverAllStepsOfTheJob) {
   EXPECT_EQ(pulse.staleness_count(63), 1);
 }
 
-TEST_F(PulseBookTest, MachineHasTheCpuOfTheJobsProcessesOnThatComputer) {
+TEST_F(PulseBookTest, CpuOfTheJobOnAMachineIsTheSumOverTheJobsProcessesOnThatMachine) {
   // Only samples of machines have a boot id.
   const auto process = [](double cpu_percent) {
     proto::ResourceSample sample;
@@ -187,7 +187,7 @@ TEST_F(PulseBookTest, MachineHasTheCpuOfTheJobsProcessesOnThatComputer) {
   EXPECT_THAT(found, ElementsAre("master 190 85 2", "slave0 191 85 2", "slave1 71 70 2", "slave2 55 0 2"));
 }
 
-TEST_F(PulseBookTest, StalenessIsAbsentWhereUpdatesAreSynchronous) {
+TEST_F(PulseBookTest, StalenessIsAbsentIfUpdatesAreSynchronous) {
   PulseBook synchronous(/*stale=*/false);
   proto::StepRecords records;
   records.add_record()->set_total_ns(kMillisecond);

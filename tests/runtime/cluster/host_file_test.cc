@@ -24,7 +24,7 @@ std::string Parsed(const std::string& text) {
 
 HostEntry One(const std::string& line) { return ParseHostFile(line, "hosts").value()[0]; }
 
-TEST(HostFileTest, AcceptsLinesOfOpenMpiHorovodAndDeepSpeed) {
+TEST(HostFileTest, HostLinesInTheFormatsOfOpenMpiHorovodAndDeepSpeedAreAccepted) {
   EXPECT_EQ(Parsed("# cluster\nnode1\n\nnode2 slots=4\r\nnode3 slots=2 max_slots=4 # big\n"),
             "node1x1 node2x4 node3x2");
   EXPECT_EQ(Parsed("alice@worker-1 slots=8\n10.0.0.7\tslots=2"), "alice@worker-1x8 10.0.0.7x2");
@@ -51,7 +51,7 @@ TEST(HostFileTest, AcceptsRolePortPriceKindAddressAndDevice) {
   EXPECT_FALSE(One("plain").device.has_value());
 }
 
-TEST(HostFileTest, HostsOfAKindShareItsPrice) {
+TEST(HostFileTest, PriceGivenForOneHostAppliesToAllHostsOfTheSameKind) {
   const auto hosts = ParseHostFile("a kind=small\nb kind=small price=0.1\nc kind=big", "hosts").value();
   EXPECT_EQ(hosts[0].price_per_hour, 0.1);
   EXPECT_FALSE(hosts[2].price_per_hour.has_value());
@@ -119,7 +119,7 @@ TEST(HostFileTest, ErrorNamesLineAndColumnOfMalformedLine) {
   }
 }
 
-TEST(HostFileTest, Ipv6AddressesHaveBracketsOrNone) {
+TEST(HostFileTest, Ipv6AddressesAreAcceptedWithAndWithoutBrackets) {
   EXPECT_EQ(Parsed("[fd00::7]\n[fd00::8]:4\nme@fd00::9"), "fd00::7x1 fd00::8x4 me@fd00::9x1");
   EXPECT_EQ(Parsed("fd00::7\n[fd00::7]"),
             "hosts:2:1: host fd00::7 is named in line 1 already; name this host once, with slots=N");
@@ -127,7 +127,7 @@ TEST(HostFileTest, Ipv6AddressesHaveBracketsOrNone) {
   EXPECT_EQ(ParseHostFile("a[1-2] address=fd00::[7-8]", "hosts").value()[1].address, "fd00::8");
 }
 
-TEST(HostFileTest, FolderIsPathOnThatHost) {
+TEST(HostFileTest, FolderOfAHostIsTakenAsAPathWithoutChanges) {
   EXPECT_EQ(One("a folder=/scratch/me/it's").folder, "/scratch/me/it's");
   EXPECT_EQ(One("a").folder, "");
 }

@@ -44,7 +44,7 @@ class IdxTest : public ::testing::Test {
   testing::TempDirectory directory_;
 };
 
-TEST_F(IdxTest, ReadsAPlainFile) {
+TEST_F(IdxTest, ReadsAnUncompressedFile) {
   directory_.Write("file", Idx({3, 4, 5}));
   const auto array = ReadIdx(path(), IdxKind::kImages);
   ASSERT_TRUE(array.ok()) << array.status();
@@ -59,7 +59,7 @@ TEST_F(IdxTest, RecognisesGzipByContentNotByName) {
   EXPECT_EQ(Text(*array), Counting(60));
 }
 
-TEST_F(IdxTest, ReadsAFileWhoseValuesNeedSeveralReads) {
+TEST_F(IdxTest, ReadsAFileLargerThanOneRead) {
   directory_.Write("file", Gzip(Idx({5000, 28, 28})));
   const auto array = ReadIdx(path(), IdxKind::kImages);
   ASSERT_TRUE(array.ok()) << array.status();
@@ -103,7 +103,7 @@ TEST_F(IdxTest, RefusalSaysHowManyBytesOfValuesAreMissing) {
   ExpectRefusedInValues(Gzip(Idx({3, 4, 5}).substr(0, 16 + 49)), {"11 bytes of its values are missing"});
 }
 
-TEST_F(IdxTest, RefusesBytesAfterTheValues) {
+TEST_F(IdxTest, RefusesAFileWithBytesAfterTheValues) {
   ExpectRefused(Idx({3, 4, 5}) + "xy", {"2 bytes follow the 60"});
   ExpectRefusedInValues(Gzip(Idx({3, 4, 5}) + "xy"), {"more bytes follow the 60"});
 }
@@ -115,7 +115,7 @@ TEST_F(IdxTest, RefusesAGzipStreamTruncatedAnywhere) {
   }
 }
 
-TEST_F(IdxTest, RefusesAWrongChecksum) {
+TEST_F(IdxTest, RefusesAGzipFileWithAWrongChecksum) {
   std::string bytes = Gzip(Idx({3, 4, 5}));
   bytes[bytes.size() - 6] ^= 1;
   ExpectRefusedInValues(bytes, {"gzip stream is damaged", "incorrect data check", "fetch the file again"});
@@ -143,19 +143,19 @@ TEST_F(IdxTest, RefusesTooManyAxes) { ExpectRefused(Idx({1, 1, 1, 1, 1, 1, 1, 1,
 
 TEST_F(IdxTest, RefusesAnAxisOfSizeZero) { ExpectRefused(IdxHeader({3, 0, 5}), {"axis 1 is 0"}); }
 
-TEST_F(IdxTest, RefusesAHeaderThatAnnouncesMoreThanAnyFileHolds) {
+TEST_F(IdxTest, RefusesAHeaderWithMoreValuesThanAnyFileCanContain) {
   ExpectRefused(IdxHeader({0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}) + "abc", {"the header announces"});
   ExpectRefused(IdxHeader({1 << 20, 1 << 10, 1 << 9}) + "abc", {"the header announces"});
 }
 
-TEST_F(IdxTest, RefusesAHeaderThatAnnouncesMoreThanItsFileHolds) {
+TEST_F(IdxTest, RefusesAHeaderWithMoreValuesThanItsFileContains) {
   ExpectRefused(IdxHeader({60000, 2800, 280}) + "abc", {"truncated", "47039999997 bytes of its values"});
   ExpectRefused(Gzip(IdxHeader({60000, 2800, 280}) + "abc"), {"the header announces", "of gzip can hold"});
 }
 
 // A damaged file is either refused with its path in the message or read with all its values. A gzip file has
 // a checksum, so the values read from it must be the original values.
-TEST_F(IdxTest, RandomDamageIsRefusedOrLeavesGzipContentsIntact) {
+TEST_F(IdxTest, RandomDamageOfAFileIsRefusedOrLeavesTheContentsOfAGzipFileIntact) {
   RandomStream random(1, RandomPurpose::kTest, 0);
   const std::string plain = Idx({6, 5, 7});
   for (const std::string& whole : {plain, Gzip(plain)}) {

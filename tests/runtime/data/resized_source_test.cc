@@ -21,7 +21,7 @@ proto::Data ResizeTo(proto::Data data, int height, int width) {
   return data;
 }
 
-TEST(ResizedSourceTest, ImagesOfIdxFilesGetTheNewSize) {
+TEST(ResizedSourceTest, ImagesOfIdxFilesAreResizedToTheSizeInTheJob) {
   const testing::TempDirectory directory;
   proto::Job job;
   *job.mutable_data() = ResizeTo(testing::WriteIdxData(directory, 6, 3), 2, 4);
@@ -39,7 +39,7 @@ TEST(ResizedSourceTest, ImagesOfIdxFilesGetTheNewSize) {
   EXPECT_EQ(label, 3);
 }
 
-TEST(ResizedSourceTest, FloatsAreNotRounded) {
+TEST(ResizedSourceTest, FloatPixelsAreResizedWithoutRounding) {
   const float image[] = {0, 1, 3e38f, -3e38f};  // An image of shape [2, 2, 1].
   float resized[8];
   ResizePixels(image, {2, 2, 1}, {2, 4, 1}, resized);

@@ -7,7 +7,7 @@
 namespace tethys {
 namespace {
 
-TEST(ShardingTest, FirstRanksTakeOneMoreSampleIfTheSplitIsUneven) {
+TEST(ShardingTest, FirstRanksGetOneMoreSampleIfABatchCannotBeSplitEvenly) {
   EXPECT_EQ(SplitSlice({0, 128}, 0, 5), (Slice{0, 26}));
   EXPECT_EQ(SplitSlice({0, 128}, 2, 5), (Slice{52, 78}));
   EXPECT_EQ(SplitSlice({0, 128}, 3, 5), (Slice{78, 103}));
@@ -31,7 +31,7 @@ TEST(ShardingTest, ShortLastBatchOfAnEpochIsKeptOrDropped) {
   EXPECT_EQ(StepSlice(54000, 128, 421), (Slice{53888, 54000}));
 }
 
-TEST(ShardingTest, ShortBatchIsSplitEvenlyAmongRanks) {
+TEST(ShardingTest, ShortLastBatchIsSplitEvenlyAmongRanks) {
   // 112 samples over 5 ranks give 23, 23, 22, 22 and 22 samples.
   EXPECT_EQ(StepSlice(54000, 128, 421, 1, 5), (Slice{53911, 53934}));
   EXPECT_EQ(StepSlice(54000, 128, 421, 2, 5), (Slice{53934, 53956}));
@@ -54,7 +54,7 @@ TEST(ShardingTest, EveryPositionIsUsedOnceForAnyBatchAndNumberOfRanks) {
   }
 }
 
-TEST(ShardingTest, EvaluationCoversEverySampleOnce) {
+TEST(ShardingTest, EvaluationSlicesCoverEverySampleOnce) {
   EXPECT_EQ(EvaluationSlice(10, 0, 3), (Slice{0, 4}));
   EXPECT_EQ(EvaluationSlice(10, 1, 3), (Slice{4, 7}));
   EXPECT_EQ(EvaluationSlice(10, 2, 3), (Slice{7, 10}));
@@ -76,7 +76,7 @@ void ExpectEveryPlaceOnce(const RankSplit& split) {
   for (int64_t rank = 0; rank < split.world(); ++rank) EXPECT_EQ(split.CountOf(rank), next[rank]) << rank;
 }
 
-TEST(RankSplitTest, IndicesOfARankCountItsPositionsInAscendingOrder) {
+TEST(RankSplitTest, IndicesOfARankNumberThePositionsOfThatRankInAscendingOrder) {
   for (const int64_t positions : {0, 1, 7, 12, 64, 101}) {
     for (const int64_t batch : {1, 2, 5, 12, 200}) {
       for (int64_t world = 1; world <= 5; ++world) {
@@ -87,7 +87,7 @@ TEST(RankSplitTest, IndicesOfARankCountItsPositionsInAscendingOrder) {
   }
 }
 
-TEST(RankSplitTest, SplitByStepsEqualsTheSlicesOfTheSteps) {
+TEST(RankSplitTest, SplitByStepsGivesEachRankThePositionsOfItsStepSlices) {
   const RankSplit split = RankSplit::OfSteps(1000, 96, 5);
   for (int64_t step = 0; step < StepsPerEpoch(1000, 96, false); ++step) {
     for (int64_t rank = 0; rank < 5; ++rank) {

@@ -31,7 +31,7 @@ TEST(JobFileTest, MissingFileIsNamed) {
 
 // ----------------------------------------------------------------------------------------------- overrides
 
-TEST(OverrideTest, SetsScalarFieldsAtAnyDepth) {
+TEST(OverrideTest, OverridesSetScalarFieldsAtAnyDepth) {
   const proto::Job job = Parsed(kJob, {"optimizer.learning_rate=0.01", "strategy.parameter_server.servers=4",
                                        "seed=18446744073709551615", "evaluate_each_epoch=false", "name=other",
                                        "model.layer[1].dense.units=300", "data.mean=0.5", "epochs=1",
@@ -53,7 +53,7 @@ TEST(OverrideTest, SettingAOneofMemberReplacesTheOtherMember) {
   EXPECT_FALSE(job.has_batch_size_per_worker());
 }
 
-TEST(OverrideTest, ChoosesAStrategyByName) {
+TEST(OverrideTest, OverrideChoosesAStrategyByName) {
   EXPECT_EQ(StrategyName(Parsed(kJob, {"strategy=mirrored"})), "mirrored");
   EXPECT_EQ(StrategyName(Parsed(kJob, {"strategy.mirrored="})), "mirrored");
   EXPECT_EQ(StrategyName(Parsed(kJob, {"strategy=mirrored", "strategy.mirrored.gradients=FP32"})),
@@ -90,7 +90,7 @@ TEST(WithPlaceTest, ErrorThatBeginsWithAFieldGetsTheFieldsLineAndColumn) {
   EXPECT_EQ(placed("cannot open images", {}), "cannot open images");
 }
 
-TEST(VariationTest, VariationAppliesOnlyToJobsThatUseTheField) {
+TEST(VariationTest, VariationAppliesOnlyToJobsThatUseTheVariedField) {
   testing::TempDirectory directory;
   const std::string path = directory.path() + "/my.textproto";
   ASSERT_TRUE(WriteFileAtomically(path, kJob).ok());
@@ -113,16 +113,16 @@ TEST(VariationTest, VariationAppliesOnlyToJobsThatUseTheField) {
               StartsWith("--vary=workers=0: workers is 0"));
 }
 
-TEST(OverrideTest, ChoosingTheMemberAlreadyChosenKeepsItsFields) {
+TEST(OverrideTest, OverrideWithTheMemberThatTheFileHasKeepsItsFields) {
   EXPECT_EQ(Parsed(kJob, {"strategy=parameter_server"}).strategy().parameter_server().servers(), 2);
 }
 
-TEST(OverrideTest, FieldThatContradictsAnOverrideIsReportedWithItsPlace) {
+TEST(OverrideTest, FieldThatContradictsAnOverrideIsReportedWithLineAndColumn) {
   EXPECT_THAT(ErrorOf(kJob, {"strategy=local"}),
               StartsWith("my.textproto:16:1: workers is 3, but the strategy is local"));
 }
 
-TEST(OverrideTest, SplitsAListAtCommas) {
+TEST(OverrideTest, OverrideOfAListIsSplitAtCommas) {
   EXPECT_THAT(Parsed(kJob, {"optimizer.no_weight_decay=bias,scale"}).optimizer().no_weight_decay(),
               ElementsAre("bias", "scale"));
 }
@@ -136,7 +136,7 @@ std::ostream& operator<<(std::ostream& out, const BadOverride& bad) { return out
 
 class BadOverrideTest : public ::testing::TestWithParam<BadOverride> {};
 
-TEST_P(BadOverrideTest, IsRefusedAndNamed) {
+TEST_P(BadOverrideTest, BadOverrideIsRefusedAndNamedInTheError) {
   EXPECT_THAT(
       ErrorOf(kJob, {GetParam().text}),
       AllOf(StartsWith(absl::StrCat("--set=", GetParam().text, ": ")), HasSubstr(GetParam().fragment)));
@@ -187,7 +187,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadOverride{"workers=0", "workers is 0: must be at least 1"},
         BadOverride{"strategy.parameter_server.servers=0", "servers is 0: must be at least 1"}));
 
-TEST(JobFileTest, ByteOrderMarkIsSkippedAndOtherEncodingsAreNamed) {
+TEST(JobFileTest, ByteOrderMarkIsSkippedAndUtf16IsRefusedByName) {
   const absl::StatusOr<proto::Job> marked = ParseJob(absl::StrCat("\xef\xbb\xbf", kJob), "job.textproto", {});
   EXPECT_TRUE(marked.ok()) << marked.status();
   EXPECT_THAT(ErrorOf("\357\273\277epoch: 1", {}), HasSubstr(":1:6: Job has no field 'epoch'"));
@@ -205,7 +205,7 @@ TEST(JobFileTest, AccentedFileNameGivesAJobNameInPlainLetters) {
   EXPECT_EQ(name("K\xe4se.textproto"), "K_se") << "Latin-1";
 }
 
-TEST(JobFileTest, EveryClassNeedsOneName) {
+TEST(JobFileTest, ClassNamesMustBeOneForEachClassAndDifferent) {
   const std::vector<std::string> ten = {"data.class_name=a,b,c,d,e,f,g,h,i,j"};
   EXPECT_EQ(ParseJob(kJob, "j", ten).value().data().class_name(9), "j");
   EXPECT_THAT(ErrorOf(kJob, {"data.class_name=cat,dog"}), HasSubstr("has 2 names, but data.classes is 10"));
@@ -213,7 +213,7 @@ TEST(JobFileTest, EveryClassNeedsOneName) {
               HasSubstr("gives the name 'a' to two classes"));
 }
 
-TEST(OverrideTest, ModelFamilyReplacesTheLayersOfTheFile) {
+TEST(OverrideTest, OverrideWithAModelFamilyReplacesTheLayersOfTheFile) {
   const absl::StatusOr<proto::Job> job =
       ParseJob(kJob, "j", std::vector<std::string>{"model=resnet", "model.resnet.depth=18"});
   ASSERT_TRUE(job.ok()) << job.status();
@@ -305,7 +305,7 @@ TEST(ExampleTest, EveryExampleLoadsWithoutOverrides) {
 
 class StrategyExampleTest : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(StrategyExampleTest, LoadsAndHasTheNameOfItsFile) {
+TEST_P(StrategyExampleTest, ExampleLoadsAndHasTheNameAndStrategyOfItsFileName) {
   const auto job = LoadJob(absl::StrCat(TETHYS_EXAMPLES, "/fashion_mnist_", GetParam(), ".textproto"), {});
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->name(), absl::StrCat("fashion_mnist_", GetParam()));
@@ -318,7 +318,7 @@ INSTANTIATE_TEST_SUITE_P(All, StrategyExampleTest,
 
 // ------------------------------------------------------------------------------------------- random damage
 
-TEST(JobFileTest, DamagedFileIsNamedInARefusalOrGivesAValidJob) {
+TEST(JobFileTest, DamagedJobFileIsRefusedByNameOrGivesAValidJob) {
   RandomStream random(2, RandomPurpose::kTest, 0);
   const std::string whole = kJob;
   for (int i = 0; i < 5000; ++i) {
@@ -336,7 +336,7 @@ TEST(JobFileTest, DamagedFileIsNamedInARefusalOrGivesAValidJob) {
   }
 }
 
-TEST(OverrideTest, DamagedOverrideIsNamedInARefusalOrGivesAValidJob) {
+TEST(OverrideTest, DamagedOverrideIsRefusedByNameOrGivesAValidJob) {
   RandomStream random(3, RandomPurpose::kTest, 0);
   const std::string whole = "tuning.partitioner.fixed.shards=3";
   for (int i = 0; i < 5000; ++i) {

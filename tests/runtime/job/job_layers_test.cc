@@ -45,14 +45,14 @@ TEST(PutOverTest, MessagesMergeFieldByField) {
       << "a zero that is written replaces";
 }
 
-TEST(PutOverTest, ListReplacesTheLowerListAsAWhole) {
+TEST(PutOverTest, ListInTheUpperFileReplacesTheListOfTheBaseAsAWhole) {
   EXPECT_EQ(Over("model { layer { flatten {} } }", "model { layer { add {} } layer { add {} } loss {} }"),
             "model { layer { flatten { } } loss { } }");
   EXPECT_EQ(Over("data { mean: 1 }", "data { mean: 2 mean: 3 deviation: 4 classes: 5 }"),
             "data { classes: 5 mean: 1 deviation: 4 }");
 }
 
-TEST(PutOverTest, ListInAOneofMemberReplacesTheLowerListAsAWhole) {
+TEST(PutOverTest, ListInAOneofMemberReplacesTheListOfTheBaseAsAWhole) {
   EXPECT_EQ(Over("model { vgg { dense_units: 7 } }", "model { vgg { depth: 11 dense_units: [1, 2] } }"),
             "model { vgg { depth: 11 dense_units: 7 } }");
 }

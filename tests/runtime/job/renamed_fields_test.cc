@@ -74,7 +74,7 @@ absl::StatusOr<proto::Job> RunJob(const std::string& text) {
 class RenamedFieldTest : public ::testing::TestWithParam<Row> {};
 INSTANTIATE_TEST_SUITE_P(Rows, RenamedFieldTest, ::testing::ValuesIn(kRows));
 
-TEST_P(RenamedFieldTest, FormerNameInAJobFileIsRefusedWithPlaceAndPresentName) {
+TEST_P(RenamedFieldTest, FormerFieldNameInAJobFileIsRefusedWithPlaceAndPresentName) {
   const Row& row = GetParam();
   const std::vector<std::string> path = absl::StrSplit(row.former, '.');
   std::string text = absl::StrCat(path.back(), row.value);
@@ -84,7 +84,7 @@ TEST_P(RenamedFieldTest, FormerNameInAJobFileIsRefusedWithPlaceAndPresentName) {
       MatchesRegex(absl::StrCat("my.textproto:2:[0-9]+: '", path.back(), "' is now '", row.now, "'")));
 }
 
-TEST_P(RenamedFieldTest, FormerNameInAFlagIsRefusedWithPresentName) {
+TEST_P(RenamedFieldTest, FormerFieldNameInAFlagIsRefusedWithThePresentName) {
   const Row& row = GetParam();
   const std::string rest(row.override, std::string(row.override).find('='));
   const std::string error = absl::StrCat(": '", row.former, rest, "' is now '", row.now, rest, "'");
@@ -96,7 +96,7 @@ TEST_P(RenamedFieldTest, FormerNameInAFlagIsRefusedWithPresentName) {
   EXPECT_EQ(LoadJobVariant(path, {}, {flag}).status().message(), absl::StrCat("--vary=", flag, error));
 }
 
-TEST_P(RenamedFieldTest, FormerNameInTheJobOfARunIsRead) {
+TEST_P(RenamedFieldTest, FormerFieldNameInTheJobFileOfARunIsUnderstood) {
   const Row& row = GetParam();
   std::vector<std::string> flags = Flags(row);
   proto::Job job = Parsed(kJob, flags);
@@ -108,14 +108,14 @@ TEST_P(RenamedFieldTest, FormerNameInTheJobOfARunIsRead) {
   EXPECT_EQ(ResolvedText(*read), ResolvedText(expected));
 }
 
-TEST(RenamedFieldsTest, EveryRowIsTested) {
+TEST(RenamedFieldsTest, EveryRowOfTheTableOfRenamedFieldsIsTested) {
   std::vector<std::string> tested, rows;
   for (const Row& row : kRows) tested.push_back(absl::StrCat(row.former, " ", row.now));
   for (const RenamedField& row : RenamedFields()) rows.push_back(absl::StrCat(row.former, " ", row.now));
   EXPECT_EQ(tested, rows);
 }
 
-TEST(RenamedFieldsTest, AllFormerNamesOfOneJobAreRead) {
+TEST(RenamedFieldsTest, JobFileOfARunWithAllFormerFieldNamesIsUnderstood) {
   proto::Job job = Parsed(kJob, {"data.loader_threads=1"});
   job.clear_tuning();
   const std::string text = absl::StrReplaceAll(
@@ -136,7 +136,7 @@ TEST(RenamedFieldsTest, AllFormerNamesOfOneJobAreRead) {
 
 // Earlier versions wrote the number of servers as max_shards into the job of a run. This limit would still
 // apply if the run were resumed with more servers.
-TEST(RenamedFieldsTest, DefaultPartitionerWrittenIntoARunIsRemoved) {
+TEST(RenamedFieldsTest, DefaultPartitionerThatEarlierVersionsWroteIntoARunIsRemoved) {
   constexpr Row kDefault = {"strategy.parameter_server.partitioner", "",
                             " {\n  min_size {\n    "
                             "min_shard_bytes: 262144\n    max_shards: 2\n  }\n}",
@@ -155,13 +155,13 @@ TEST(RenamedFieldsTest, DefaultPartitionerWrittenIntoARunIsRemoved) {
             1);
 }
 
-TEST(RenamedFieldsTest, RenamingKeepsThePlacesOfErrorsInTheJobOfARun) {
+TEST(RenamedFieldsTest, RenamingFieldsKeepsTheLineNumbersOfTheOtherFields) {
   const std::string text = "device {\n  graph: false\n}\nepochs: -1\n";
   EXPECT_THAT(WithPresentNames(text), StartsWith("device {\n\n}\nepochs: -1\n"));
   EXPECT_THAT(WithPresentNames(text), ::testing::EndsWith("tuning {\ngraph: false\n}\n"));
 }
 
-TEST(RenamedFieldsTest, TextWithPresentNamesOnlyIsUnchanged) {
+TEST(RenamedFieldsTest, JobTextWithPresentFieldNamesOnlyIsUnchanged) {
   const std::string text = ResolvedText(Parsed(kJob, {"tuning.partitioner=min_size"}));
   EXPECT_EQ(WithPresentNames(text), text);
   EXPECT_EQ(WithPresentNames(""), "");

@@ -47,7 +47,7 @@ class BatchUploadsTest : public ::testing::Test {
   std::vector<std::vector<int>> seen_ = std::vector<std::vector<int>>(kBatches);
 };
 
-TEST_F(BatchUploadsTest, EachStepSeesItsBatchWhileTheNextIsUploaded) {
+TEST_F(BatchUploadsTest, EachStepReadsItsOwnBatchWhileTheNextBatchIsUploaded) {
   Upload(0);
   for (int64_t k = 0; k < kBatches; ++k) {
     Step(k);
@@ -56,7 +56,7 @@ TEST_F(BatchUploadsTest, EachStepSeesItsBatchWhileTheNextIsUploaded) {
   ExpectEachStepSawItsBatch();
 }
 
-TEST_F(BatchUploadsTest, EachStepSeesItsBatchIfUploadedJustBeforeTheStep) {
+TEST_F(BatchUploadsTest, EachStepReadsItsOwnBatchIfUploadedJustBeforeTheStep) {
   for (int64_t k = 0; k < kBatches; ++k) {
     Upload(k);
     Step(k);
@@ -64,7 +64,7 @@ TEST_F(BatchUploadsTest, EachStepSeesItsBatchIfUploadedJustBeforeTheStep) {
   ExpectEachStepSawItsBatch();
 }
 
-TEST_F(BatchUploadsTest, TwoBatchesMayWaitToBeTaken) {
+TEST_F(BatchUploadsTest, TwoUploadedBatchesMayWaitForTheirSteps) {
   for (int64_t k = 0; k + 1 < kBatches; k += 2) {
     Upload(k);
     Upload(k + 1);
@@ -76,7 +76,7 @@ TEST_F(BatchUploadsTest, TwoBatchesMayWaitToBeTaken) {
   ExpectEachStepSawItsBatch();
 }
 
-TEST_F(BatchUploadsTest, PageableMemoryMayBeReusedAtOnce) {
+TEST_F(BatchUploadsTest, PageableMemoryMayBeOverwrittenAsSoonAsUploadReturns) {
   std::vector<char> block(layout_.bytes());
   for (int64_t k = 0; k < kBatches; ++k) {
     std::fill(block.begin(), block.end(), static_cast<char>(k + 1));

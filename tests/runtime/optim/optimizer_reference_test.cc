@@ -98,7 +98,7 @@ proto::Optimizer Resolved(const std::string& optimizer) {
 
 class OptimizerReferenceTest : public testing::TestWithParam<ReferenceCase> {};
 
-TEST_P(OptimizerReferenceTest, FiftyUpdatesAgreeWithTheOtherLibrary) {
+TEST_P(OptimizerReferenceTest, FiftyUpdatesAgreeWithThoseOfAReferenceLibrary) {
   const proto::Optimizer config = Resolved(GetParam().optimizer);
   const std::vector<float> expected = ReadReference(GetParam().library, GetParam().name);
   ASSERT_EQ(expected.size(), static_cast<size_t>(kElements));

@@ -59,7 +59,7 @@ TEST(UrlTest, InvalidUrlsAreRefused) {
   EXPECT_THAT(Refusal(absl::StrCat("http://h/", std::string(10000, 'a'))), HasSubstr("more than"));
 }
 
-TEST(UrlTest, LocationsAreRelativeToTheUrlThatAnswered) {
+TEST(UrlTest, RedirectLocationsAreResolvedAgainstTheUrlThatAnswered) {
   const Url base = ParseUrl("https://host:1/folder/file?q=1").value();
   const auto resolved = [&](absl::string_view location) {
     return ResolveLocation(base, location).value().text();
@@ -74,12 +74,12 @@ TEST(UrlTest, LocationsAreRelativeToTheUrlThatAnswered) {
   }
 }
 
-TEST(UrlTest, LastPortAppliesToHostsWithoutAPort) {
+TEST(UrlTest, PortOfTheNextHostWithAPortAppliesToHostsWithoutOne) {
   EXPECT_THAT(HostList("a,b:1,c,d:2", 9).value(), ElementsAre("a:2", "b:1", "c:2", "d:2"));
   EXPECT_THAT(HostList("a,[::1]", 9).value(), ElementsAre("a:9", "[::1]:9"));
 }
 
-TEST(UrlTest, EncodingKeepsOnlyUnreservedBytes) {
+TEST(UrlTest, UrlEncodingKeepsOnlyUnreservedBytes) {
   EXPECT_EQ(PercentEncode("/a b/\xc3\xa4%?~", "/"), "/a%20b/%C3%A4%25%3F~");
 }
 
@@ -97,7 +97,7 @@ TEST(HttpWordsTest, ContentRangeIsParsedStrictly) {
   }
 }
 
-TEST(HttpWordsTest, RefusalSaysWhatToDo) {
+TEST(HttpWordsTest, ErrorForARefusedRequestSaysWhatToDo) {
   const auto text = [](int status) {
     return StatusText(RefusalStatus({.status = status}, "http://h/a", "h"));
   };
@@ -124,7 +124,7 @@ class SecretsTest : public ::testing::Test {
   testing::TempDirectory folder_;
 };
 
-TEST_F(SecretsTest, PlaceWithTheLongestPrefixIsUsed) {
+TEST_F(SecretsTest, SecretsOfTheLongestMatchingUrlPrefixAreUsed) {
   const auto secrets = ReadRemoteSecrets(Write(R"(
       place { url_prefix: "https://Data.example" bearer_token: "all" }
       place { url_prefix: "https://data.example/private/" password { user: "u" password: "p" } }
@@ -144,13 +144,13 @@ TEST_F(SecretsTest, CertificatesAreReadFromTheFolderOfTheSecrets) {
   EXPECT_THAT(RefusalOf("place { url_prefix: \"https://h/\" ca_file: \"none.pem\" }"), HasSubstr("none.pem"));
 }
 
-TEST_F(SecretsTest, FileThatOthersCanReadIsRefused) {
+TEST_F(SecretsTest, SecretsFileThatOtherUsersCanReadIsRefused) {
   const absl::Status refused = ReadRemoteSecrets(Write("", 0640)).status();
   EXPECT_THAT(StatusText(refused),
               AllOf(HasSubstr("PERMISSION_DENIED"), HasSubstr("mode 0640"), HasSubstr("chmod")));
 }
 
-TEST_F(SecretsTest, ErrorNamesTheLineButDoesNotQuoteIt) {
+TEST_F(SecretsTest, ErrorNamesTheLineOfTheSecretsFileButDoesNotQuoteIt) {
   EXPECT_THAT(RefusalOf("place {\n pasword: \"hunter2\" }"),
               AllOf(HasSubstr("/secrets:2:"), Not(HasSubstr("hunter2"))));
   EXPECT_THAT(RefusalOf("place { url_prefix: \"data.example\" }"), HasSubstr("place 1: url_prefix"));

@@ -61,7 +61,7 @@ TEST(WebhdfsTest, ReadIsRedirectedToADatanode) {
   EXPECT_EQ(requests[2].url, "http://d1:9864/webhdfs/v1/f?op=OPEN");
 }
 
-TEST(WebhdfsTest, NameNodeThatIsNotReadyIsPassedOver) {
+TEST(WebhdfsTest, NextNameNodeIsUsedIfOneIsNotReady) {
   for (const char* exception : {"StandbyException", "RetriableException", "SafeModeException"}) {
     const ScriptedClient scripted([&](const HttpRequest& request) {
       return Has(request, "//n1") ? Exception(403, exception) : Sound(request);
@@ -76,7 +76,7 @@ TEST(WebhdfsTest, NameNodeThatIsNotReadyIsPassedOver) {
   EXPECT_EQ(Fetch(refused).value(), "2345");
 }
 
-TEST(WebhdfsTest, RequestWaitsForTheEndOfSafeMode) {
+TEST(WebhdfsTest, RequestIsRetriedWhileAllNameNodesAreInSafeMode) {
   int asked = 0;
   const ScriptedClient scripted([&](const HttpRequest& request) {
     return Has(request, "//n") && ++asked <= 6 ? Exception(403, "SafeModeException") : Sound(request);
@@ -98,7 +98,7 @@ TEST(WebhdfsTest, WaitForNameNodesHasADeadline) {
   EXPECT_LE(waited, 69 * kSecond);
 }
 
-TEST(WebhdfsTest, DeadDatanodeIsAvoidedAtTheNextOpen) {
+TEST(WebhdfsTest, DatanodeThatDoesNotAnswerIsExcludedFromTheNextRequest) {
   const ScriptedClient scripted([](const HttpRequest& request) -> absl::StatusOr<HttpAnswer> {
     if (Has(request, "OPEN") && Has(request, "//n")) {
       return Redirect(Has(request, "excludedatanodes=d1") ? "d2:9864" : "d1:9864");
@@ -131,7 +131,7 @@ TEST(WebhdfsTest, ReadWhoseBodyEndsEarlyIsRetried) {
   EXPECT_EQ(scripted.pauses.size(), 1);
 }
 
-TEST(WebhdfsTest, FileThatChangesIsAnError) {
+TEST(WebhdfsTest, FileThatChangesWhileItIsReadIsAnError) {
   int asked = 0;
   const ScriptedClient scripted([&](const HttpRequest& request) {
     return Has(request, "GETFILESTATUS") ? Status(10, ++asked) : Sound(request);
@@ -140,7 +140,7 @@ TEST(WebhdfsTest, FileThatChangesIsAnError) {
               AllOf(HasSubstr("DATA_LOSS"), HasSubstr("webhdfs://n1,n2:9870/f was changed")));
 }
 
-TEST(WebhdfsTest, ErrorsNameTheExceptionOfTheRefusal) {
+TEST(WebhdfsTest, ErrorsNameTheExceptionThatTheNameNodeSent) {
   const ScriptedClient missing([](const HttpRequest&) { return Exception(404, "FileNotFoundException"); });
   EXPECT_THAT(StatusText(Fetch(missing).status()),
               AllOf(HasSubstr("NOT_FOUND"), HasSubstr("FileNotFoundException: some")));
@@ -170,7 +170,7 @@ absl::StatusOr<std::vector<std::string>> List(const std::string& pattern) {
   return ListWebhdfs(scripted.client, ParseUrl(absl::StrCat("webhdfs://n1:9870", pattern)).value());
 }
 
-TEST(WebhdfsTest, PatternIsMatchedWithTheFilesOfItsFolder) {
+TEST(WebhdfsTest, PatternIsMatchedAgainstTheFilesOfItsFolder) {
   EXPECT_THAT(List("/d/part-*").value(),
               ElementsAre("webhdfs://n1:9870/d/part-10", "webhdfs://n1:9870/d/part-2"));
   EXPECT_THAT(List("/part-?").value(), ElementsAre("webhdfs://n1:9870/part-2"));

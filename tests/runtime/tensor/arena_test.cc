@@ -47,13 +47,13 @@ void AllocateAndFree(uint32_t seed) {
 
 TEST(ArenaTest, ArenasDoNotOverlapAndStartWithZeros) { AllocateAndFree(1); }
 
-TEST(ArenaTest, ThreadsAllocateAndFreeArenasAtTheSameTime) {
+TEST(ArenaTest, ThreadsCanAllocateAndFreeArenasAtTheSameTime) {
   std::vector<std::thread> threads;
   for (uint32_t seed = 2; seed < 6; ++seed) threads.emplace_back([seed] { AllocateAndFree(seed); });
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(ArenaTest, ArenaIsUnchangedWhenItsNeighbourIsFreed) {
+TEST(ArenaTest, FreeingOneArenaDoesNotChangeAnotherArena) {
   Arena first(1000), second(1000);
   second.data()[999] = 7;
   first = Arena();

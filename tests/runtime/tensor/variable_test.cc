@@ -34,7 +34,7 @@ class VariableSetTest : public ::testing::Test {
   VariableSet set_;
 };
 
-TEST_F(VariableSetTest, RangesAreAlignedAndPaddingIsNotCounted) {
+TEST_F(VariableSetTest, RangesOfVariablesAreAlignedAndPaddingIsNotCountedAsElements) {
   EXPECT_EQ(set_.Find("dense_1/weights")->range, (Range{0, 1500}));
   EXPECT_EQ(set_.Find("dense_1/bias")->range, (Range{1504, 30}));
   EXPECT_EQ(set_.Find("dense_2/weights")->range, (Range{1536, 210}));
@@ -90,7 +90,7 @@ TEST_F(VariableSetTest, PaddingAndBiasesStartAtZero) {
   for (int64_t i = 1746; i < 1760; ++i) EXPECT_EQ(values[i], 0.0f) << i;
 }
 
-TEST_F(VariableSetTest, GlorotValuesFillTheirInterval) {
+TEST_F(VariableSetTest, GlorotInitialValuesFillTheIntervalOfTheFormula) {
   const float limit = std::sqrt(6.0f / 37.0f);
   const std::vector<float> values = Values(3, set_.Find("dense_2/weights")->range);
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
@@ -134,7 +134,7 @@ TEST(InitialValues, BilinearFiltersEnlargeEachChannelByInterpolation) {
   EXPECT_THAT(small, ::testing::ElementsAre(0.25f, 0.5f, 0.25f, 0.5f, 1, 0.5f, 0.25f, 0.5f, 0.25f));
 }
 
-TEST(ShapeTest, CountsElements) {
+TEST(ShapeTest, ShapeCountsItsElements) {
   EXPECT_EQ(*ElementCount({}), 1);
   EXPECT_EQ(*ElementCount({2, 3, 4}), 24);
   EXPECT_EQ(*ElementCount({2, 0, 4}), 0);
@@ -144,7 +144,7 @@ TEST(ShapeTest, CountsElements) {
   EXPECT_EQ(ShapeText({784, 128}), "[784, 128]");
 }
 
-TEST(ArenaTest, IsZeroedAndAligned) {
+TEST(ArenaTest, NewArenaIsZeroedAndAligned) {
   Arena arena(33);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(arena.data()) % 64, 0);
   EXPECT_THAT(arena.span(), ::testing::Each(0.0f));
