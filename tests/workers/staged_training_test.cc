@@ -25,7 +25,7 @@ std::vector<float> TrainedOnTheCpu() {
   return replica.Parameters();
 }
 
-TEST(StagedTraining, LocalTrainingOnLateDeviceEqualsCpuBitForBit) {
+TEST(StagedTraining, LocalTrainingOnLateDeviceEqualsTrainingOnCpuBitForBit) {
   TestReplica replica(testing::CreateLateDevice(), 0, 1);
   ASSERT_TRUE(TrainByHand(replica, replica.MakeLocal()).ok());
   EXPECT_EQ(replica.Parameters(), TrainedOnTheCpu());
@@ -68,7 +68,7 @@ TEST(StagedTraining, ServersWithLateDeviceEqualCpuBitForBit) {
   EXPECT_EQ(replica.Parameters(), TrainedOnTheCpu());
 }
 
-TEST(StagedTraining, MirroredOnLateDevicesEqualsCpuBitForBit) {
+TEST(StagedTraining, MirroredTrainingOnLateDevicesEqualsTrainingOnCpusBitForBit) {
   const auto staged = TrainMirrored(
       3, [] { return testing::CreateLateDevice(); },
       [](TestReplica& replica, auto communicator) {

@@ -50,7 +50,7 @@ class StepPhasesTest : public ::testing::Test {
   const std::unique_ptr<Stream> stream_ = device_->CreateStream().value();
 };
 
-TEST_F(StepPhasesTest, DeviceTimesGiveTheTimeOfEachPhase) {
+TEST_F(StepPhasesTest, TimesOnTheDeviceAreMeasuredForEachPhase) {
   const auto phases = Create();
   const StepInfo step{.step = 7, .parity = 1};
   EnqueueStep(*phases, step, 3, 2, 1, 4);
@@ -72,7 +72,7 @@ TEST_F(StepPhasesTest, TwoStepsInFlightHaveSeparateTimes) {
   EXPECT_EQ(phases->OnDevice(second).value()->forward_ns, 21 * kWorkTime);
 }
 
-TEST_F(StepPhasesTest, TimesOfAGraphComeFromItsLastLaunch) {
+TEST_F(StepPhasesTest, PhaseTimesOfAGraphComeFromItsLastLaunch) {
   const auto phases = Create(/*updates_here=*/false);
   const StepInfo step{.step = 0};
   EnqueueStep(*phases, step, 1, 1, 1, 1);
@@ -101,7 +101,7 @@ TEST_F(StepPhasesTest, TimesOfAnUnfinishedStepAreAnError) {
   EXPECT_FALSE(phases->OnDevice({}).ok());
 }
 
-TEST_F(StepPhasesTest, PhasesAreNamedRangesInAProfiler) {
+TEST_F(StepPhasesTest, EachPhaseIsARangeWithItsNameAndStepInTheProfiler) {
   const auto phases = Create();
   EnqueueStep(*phases, {.step = 7}, 1, 1, 1, 1);
   EXPECT_THAT(ranges_, ElementsAre("data 7", "", "forward 7", "", "backward 7", "", "exchange 7", ""));

@@ -139,7 +139,7 @@ TEST_F(StatisticsFileTest, StatisticsThatDifferFromThoseOfTheJobAreRefusedNaming
                  "moving statistic 2 is 'b/moving_mean' [17] in the checkpoint and nothing in the job");
 }
 
-TEST_F(StatisticsFileTest, MissingStatisticIsRefusedAndNamed) {
+TEST_F(StatisticsFileTest, MissingMovingStatisticIsNamedInTheRefusal) {
   const VariableSet longer = StatisticsOf({{"a/moving_mean", 3},
                                            {"a/moving_variance", 3},
                                            {"b/moving_mean", 17},
@@ -214,7 +214,7 @@ TEST_F(StatisticsFileTest, NonFiniteValueIsRefusedAndItsTensorNamed) {
   EXPECT_THAT(Files(), IsEmpty());
 }
 
-TEST_F(StatisticsFileTest, ArenasOfOtherSizesAreRefused) {
+TEST_F(StatisticsFileTest, StatisticsOfAWrongNumberOfElementsAreRefused) {
   for (const MovingStatistics& statistics :
        {MovingStatistics(), MovingStatistics{.mean = {1, 2}},
         MovingStatistics{.mean = Arena(0), .workers = {Arena(0), {1, 2}}}}) {

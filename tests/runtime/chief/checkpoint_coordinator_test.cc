@@ -111,7 +111,7 @@ TEST_F(CheckpointCoordinatorTest, PartsThatWorkersSaveBeginAtMultiplesOf1024Elem
   EXPECT_THAT(parts, ElementsAre("0+3072", "3072+1936")) << "5000 elements, padded to 5008";
 }
 
-TEST_F(CheckpointCoordinatorTest, OpenErrorEndsSave) {
+TEST_F(CheckpointCoordinatorTest, ErrorOnOpeningACheckpointEndsTheSave) {
   Begin(1);
   EXPECT_TRUE(Opened(absl::ResourceExhaustedError("disk full")));
   Log();
@@ -134,7 +134,7 @@ TEST_F(CheckpointCoordinatorTest, WorkerErrorAbandonsSaveOnceAllWorkersAnswered)
   EXPECT_EQ(Summary().checkpoints_written(), 1);
 }
 
-TEST_F(CheckpointCoordinatorTest, CommitErrorEndsSave) {
+TEST_F(CheckpointCoordinatorTest, ErrorOnCommittingACheckpointEndsTheSave) {
   Begin(1);
   Opened();
   for (const int worker : {0, 1}) Done(worker, 1);

@@ -16,7 +16,7 @@ using ::testing::Not;
 
 // ------------------------------------------------------------------- settling a lost worker's batches
 
-TEST_F(LossesTest, LostWorkersBatchesAreLeasedToOthers) {
+TEST_F(LossesTest, BatchesOfALostWorkerAreLeasedToOtherWorkers) {
   for (const char* job : {kAsynchronous, kStale}) {
     Begin(job);
     Vanish(Worker(1));
@@ -112,7 +112,7 @@ TEST_F(LossesTest, LastWorkerLostBySilence_MayBeReplacedUntilTheTimeout) {
   EXPECT_THAT(Log(), Contains("p0 stop"));
 }
 
-TEST_F(LossesTest, SilentWorkerIsLostAndItsMessagesIgnored) {
+TEST_F(LossesTest, SilentWorkerCountsAsLostAndItsLaterMessagesAreIgnored) {
   Begin(kAsynchronous);
   for (int i = 0; i < 11; ++i) {
     Say(Worker(0), "heartbeat {}");
@@ -230,7 +230,7 @@ TEST_F(LossesTest, WorkerLostDuringSave_DoesNotStopSave) {
 
 // ---------------------------------------------------------------------------------------- reported failures
 
-TEST_F(LossesTest, WorkerThatReportsItsOwnFailure_IsLostAndJobContinues) {
+TEST_F(LossesTest, WorkerThatReportsItsOwnFailure_CountsAsLostAndTheJobContinues) {
   using Code = absl::StatusCode;
   for (const Code code : {Code::kUnavailable, Code::kDeadlineExceeded, Code::kResourceExhausted,
                           Code::kInternal, Code::kUnknown, Code::kDataLoss}) {

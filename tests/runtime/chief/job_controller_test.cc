@@ -71,7 +71,7 @@ TEST_F(JobControllerTest, AsynchronousWorkersGetLeasesAtStartAndOnRequest) {
   EXPECT_THAT(Log(), ElementsAre("w0 lease"));
 }
 
-TEST_F(JobControllerTest, UseOfSamplesLeasedToAnotherWorkerEndsJob) {
+TEST_F(JobControllerTest, UseOfSamplesLeasedToAnotherWorkerEndsTheJob) {
   StartAndMakeReady("workers: 2 strategy { parameter_server { asynchronous {} } }");
   Log();
   Say(Worker(1), "steps { record { rank: 1 sample_begin: 0 samples: 5 } }");
@@ -154,7 +154,7 @@ TEST_F(JobControllerTest, ReportedTimeoutWithoutAnotherFailureEndsJob) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("no progress"));
 }
 
-TEST_F(JobControllerTest, SilentTaskIsLost) {
+TEST_F(JobControllerTest, SilentTaskCountsAsLost) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} } device { kind: CUDA }");
   for (int i = 0; i < 11; ++i) {
     Say(Worker(0), "heartbeat {}");
@@ -361,7 +361,7 @@ TEST_F(JobControllerTest, KeepBest_SavesEachEpochThatBeatsTheBestSavedOne) {
   EXPECT_EQ(summary.best().epoch(), 1);
 }
 
-TEST_F(JobControllerTest, FailedLastSaveFailsJob) {
+TEST_F(JobControllerTest, FailureOfTheLastSaveFailsTheJob) {
   StartAndMakeReady("workers: 1 strategy { local {} }");
   Train(0, 1, {{0, 10}, {10, 20}});
   FinishWell();

@@ -144,7 +144,7 @@ TEST_F(JobCourseTest, SaveThatBecomesDueAfterValidationFollowsTheEpochReport) {
   EXPECT_EQ(On(), Next::kSave);
 }
 
-TEST_F(JobCourseTest, InterruptedSegmentIsSavedThenJobStops) {
+TEST_F(JobCourseTest, InterruptedSegmentIsFollowedByASaveThenTheJobStops) {
   Train();
   course_->Interrupt();
   EndSegment(false, false);
@@ -153,7 +153,7 @@ TEST_F(JobCourseTest, InterruptedSegmentIsSavedThenJobStops) {
   EXPECT_EQ(On(), Next::kStopInterrupted);
 }
 
-TEST_F(JobCourseTest, InterruptAtEpochEndStillValidatesAndReports) {
+TEST_F(JobCourseTest, EpochThatEndsAtAnInterruptIsStillValidatedAndReported) {
   Train();
   EndSegment(true, false);
   course_->Interrupt();
@@ -172,7 +172,7 @@ TEST_F(JobCourseTest, InterruptDuringSaveCausesNoSecondSave) {
   EXPECT_EQ(On(), Next::kStopInterrupted);
 }
 
-TEST_F(JobCourseTest, InterruptDuringTestLeadsToSave) {
+TEST_F(JobCourseTest, InterruptDuringTheTestIsFollowedByASave) {
   Train(false);
   EndSegment(false, false);
   course_->Enter(JobPhase::kTest);

@@ -131,7 +131,7 @@ std::vector<BatchLease> InTurns(Slice segment) {
   return batches;
 }
 
-TEST(LeaseBookTest, OwnersGetOnlyTheirOwnBatchesInOrder) {
+TEST(LeaseBookTest, WorkersThatOwnBatchesGetOnlyTheirOwnBatchesInOrder) {
   LeaseBook book = Opened(false, 2, InTurns({0, 60}));
   EXPECT_THAT(PositionsOf(book.Lease(0, 2)), ElementsAre(Slice{0, 10}, Slice{20, 30}));
   const LeaseBook::Leases end = book.Lease(0, 4);
@@ -141,7 +141,7 @@ TEST(LeaseBookTest, OwnersGetOnlyTheirOwnBatchesInOrder) {
   EXPECT_THAT(PositionsOf(book.Lease(1, 4)), ElementsAre(Slice{10, 20}, Slice{30, 40}, Slice{50, 60}));
 }
 
-TEST(LeaseBookTest, OtherWorkersGetALostOwnersBatchesAfterTheirOwn) {
+TEST(LeaseBookTest, BatchesOfALostOwnerGoToOtherWorkersAfterTheirOwnBatches) {
   LeaseBook book = Opened(false, 2, InTurns({0, 60}));
   book.Lease(1, 1);
   book.Leave(1);
@@ -156,7 +156,7 @@ TEST(LeaseBookTest, OtherWorkersGetALostOwnersBatchesAfterTheirOwn) {
                                   Slice{50, 60}));
 }
 
-TEST(LeaseBookTest, ReplacementOfAnOwnerGetsTheRestOfItsBatches) {
+TEST(LeaseBookTest, ReplacementGetsTheRemainingBatchesOfTheLostOwner) {
   LeaseBook book = Opened(false, 2, InTurns({0, 60}));
   book.Leave(1);
   book.Join(1);

@@ -55,7 +55,7 @@ TEST_F(RosterTest, AnotherComputes_IgnoresTheGivenWorkerAndLostWorkers) {
   EXPECT_FALSE(roster_.AnotherComputes(Worker(0)));
 }
 
-TEST_F(RosterTest, ReplacementGetsPredecessorsLocalRank) {
+TEST_F(RosterTest, ReplacementGetsTheLocalRankOfTheLostWorker) {
   Start({"a", "a", "a"});
   Lose(1);
   Join(1, "a");
@@ -147,7 +147,7 @@ TEST_F(RosterTest, TaskSilentForTwoSecondsIsLate) {
   EXPECT_EQ(late[0].silent_seconds(), 2.5);
 }
 
-TEST_F(RosterTest, WorkerFarBehindIsLateOnlyIfWorkersRunAtTheirOwnPace) {
+TEST_F(RosterTest, WorkerFarBehindIsLateOnlyIfWorkersDoNotRunInLockStep) {
   const int64_t steps[] = {100, 60, 90};
   for (int i = 0; i < 3; ++i) {
     Join(i, "a");

@@ -178,7 +178,7 @@ TEST_F(ChiefFilesTest, ChiefPathsThatLeadOutOfTheirFolderAreRefused) {
               ElementsAre("data/inside.lnk"));
 }
 
-TEST_F(ChiefFilesTest, FileThatChangesIsAnErrorNamingIt) {
+TEST_F(ChiefFilesTest, ErrorNamesAFileThatChangesWhileItIsRead) {
   WriteCifar("a.bin", 400, 1);
   const ChiefFiles files = ChiefFiles::List(Cifar({Chief("a.bin")})).value();
   const std::string path = directory_.Path("a.bin");
@@ -260,7 +260,7 @@ TEST_F(FaultyChiefTest, BytesThatDifferFromTheFileAreRefused) {
   }
 }
 
-TEST_F(FaultyChiefTest, ListedPathOutsideTheCacheIsRefused) {
+TEST_F(FaultyChiefTest, PathThatTheChiefListsOutsideTheCacheIsRefused) {
   data_ = Cifar({"chief://a"});
   files_[0].set_path("a/../../b");
   const auto read = [](const std::string&, int64_t, absl::FunctionRef<absl::Status(absl::string_view)>) {

@@ -90,7 +90,7 @@ TEST_F(CifarTest, SeveralFilesAreReadAsOneSplitInTheOrderOfTheirNames) {
                                      HasSubstr("test_batch.bin")));
 }
 
-TEST_F(CifarTest, ClassNamesComeFromTheListBesideTheFiles) {
+TEST_F(CifarTest, ClassNamesComeFromTheListOfNamesBesideTheDataFiles) {
   directory_.Write("data_batch_1.bin", Records(0, 12, false));
   proto::Job job = JobOf("", 2);
   EXPECT_THAT(ClassNamesOf(job.data()).value(), ::testing::IsEmpty());

@@ -160,7 +160,7 @@ TEST_F(CsvTest, TargetsAreColumnsOfFloats) {
   EXPECT_EQ(LoadDatasets(job).value().train->label_format(), (LabelFormat{.targets = true}));
 }
 
-TEST_F(CsvTest, SamplesThatCannotBeReadAreNamedByLineAndColumn) {
+TEST_F(CsvTest, ErrorNamesLineAndColumnOfASampleThatCannotBeRead) {
   for (const auto& [content, message] : std::vector<std::pair<std::string, std::string>>{
            {"1,2,3\n1,b,3", "line 2, column 1 (counted from 0): \"b\" is no number"},
            {"1,2,3\n1,,3", "line 2, column 1 (counted from 0): \"\" is no number"},
@@ -187,7 +187,7 @@ TEST_F(CsvTest, SamplesThatCannotBeReadAreNamedByLineAndColumn) {
   }
 }
 
-TEST_F(CsvTest, FirstSampleIsCheckedBeforeAJobStarts) {
+TEST_F(CsvTest, FirstSampleIsCheckedWhenTheSizesOfTheDataAreRead) {
   for (const auto& [content, message] : std::vector<std::pair<std::string, std::string>>{
            {"1,2,10\n", "line 1, column 2 (counted from 0): \"10\" is a label outside the 10 classes"},
            {"x,y,z\n1,2,0.5\n", "line 2, column 2 (counted from 0): \"0.5\" is no class"},
@@ -313,7 +313,7 @@ TEST_F(CsvTest, AsManyHeaderLinesAsTheJobStatesAreSkipped) {
   EXPECT_THAT(ErrorOf(job), HasSubstr("all of its lines are left out by data.csv.header_lines"));
 }
 
-TEST_F(CsvTest, NotesNameLeftOutLinesAndLikelyMistakes) {
+TEST_F(CsvTest, NotesNameSkippedHeaderLinesAndLikelyMistakes) {
   const auto notes = [&](const std::string& content) {
     return ReadDatasetSizes(JobOf(content)).value().notes;
   };

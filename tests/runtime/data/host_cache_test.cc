@@ -112,7 +112,7 @@ TEST_F(HostCacheTest, ReleasedLockCanBeTakenAgainAndLeavesNoFile) {
   EXPECT_THAT(Names(), IsEmpty());
 }
 
-TEST_F(HostCacheTest, LeftoversOfDeadProcessesAreRemoved) {
+TEST_F(HostCacheTest, PartialFilesAndLocksOfDeadProcessesAreRemoved) {
   const HostCache cache = Open();
   directory_.Write("cache/dead.partial", "half");
   directory_.Write("cache/dead.lock", "12\n");
@@ -167,7 +167,7 @@ TEST_F(HostCacheTest, FullDiskErrorNamesTheFolderAndTheNeededSpace) {
               AllOf(HasSubstr(cache.PathOf("a")), HasSubstr("12345 bytes"), HasSubstr("data.cache_dir")));
 }
 
-TEST_F(HostCacheTest, FolderThatCannotBeMadeIsNamed) {
+TEST_F(HostCacheTest, ErrorNamesTheCacheFolderThatCannotBeMade) {
   directory_.Write("cache", "a file");
   const absl::Status status = HostCache::Open(directory_.Path("cache/deeper")).status();
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("cache"), HasSubstr("data.cache_dir")));

@@ -104,7 +104,7 @@ TEST(PictureTest, JpegWithCommentSegmentsBeforeItsTablesIsDecoded) {
 }
 
 // libjpeg only warns about superfluous bytes; TensorFlow and Pillow decode such files.
-TEST(PictureTest, JpegWithSuperfluousBytesHasThePixelsOfTheIntactOne) {
+TEST(PictureTest, JpegWithSuperfluousBytesDecodesToThePixelsOfTheIntactFile) {
   const std::string file = testing::Jpeg(testing::Gradient(8, 8, 3), 8, 8, 3);
   const Bytes expected = Decode(file, {8, 8, 3});
   const size_t tables = file.find("\xff\xdb"), end = file.size() - 2;
@@ -121,7 +121,7 @@ TEST(PictureTest, JpegWithSuperfluousBytesHasThePixelsOfTheIntactOne) {
   }
 }
 
-TEST(PictureTest, JpegWithDamagedBitsIsDecodedAndATruncatedOneRefused) {
+TEST(PictureTest, JpegWithDamagedBitsIsDecodedAndATruncatedJpegIsRefused) {
   const std::string file = testing::Jpeg(testing::Gradient(32, 32, 1), 32, 32, 1);
   const size_t scan = file.find("\xff\xda");
   ASSERT_NE(scan, std::string::npos);
@@ -246,7 +246,7 @@ TEST(PictureTest, TruncatedPictureIsRefusedAndCorruptedPictureIsRefusedOrDecoded
   }
 }
 
-TEST(PictureTest, HugeSizeIsRefusedFromTheHeader) {
+TEST(PictureTest, PictureWithAHugeSizeInItsHeaderIsRefused) {
   std::string file = testing::Png({1, 2, 3, 4}, 2, 2, 1);
   testing::SetPngSize(file, 1 << 20, 1 << 20);
   EXPECT_THAT(ErrorOf(file, {2, 2, 1}), HasSubstr("the header announces 1048576 x 1048576 pixels"));

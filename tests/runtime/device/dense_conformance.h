@@ -89,7 +89,7 @@ TEST_P(DeviceConformance, DenseLayersOfManyWeightsAgreeWithDoublePrecision) {
   for (int64_t rows = 1; rows <= 5; ++rows) CheckDense({rows, 1031, 1019, rows % 2 == 0});
 }
 
-TEST_P(DeviceConformance, DenseInputGradientIsOptional) {
+TEST_P(DeviceConformance, DenseLayerCanSkipItsInputGradient) {
   auto dense = device_->Create(DenseShape{.rows = 2, .in = 3, .out = 4}).value();
   auto x = Activations(RandomFloats(6, 1)), y = Activations(RandomFloats(8, 3)),
        dy = Activations(RandomFloats(8, 4));

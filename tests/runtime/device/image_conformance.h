@@ -28,7 +28,7 @@ TEST_P(ImageConformance, ConvolutionOfManyWindowsAgreesWithDoublePrecision) {
   CheckConvolution(shape);
 }
 
-TEST_P(ImageConformance, ConvolutionInputGradientIsOptional) {
+TEST_P(ImageConformance, ConvolutionCanSkipItsInputGradient) {
   const ConvolutionShape shape = ConvolutionShapes()[0];
   auto convolution = device_->Create(shape).value();
   auto x = Activations(RandomFloats(7 * 28 * 28, 1)), y = Activations(RandomFloats(7 * 28 * 28 * 6, 3)),

@@ -210,7 +210,7 @@ TEST_F(JobLayersTest, ErrorNamesTheMissingBaseAndTheLineThatRefersToIt) {
               HasSubstr(":1:1: base is empty: name a job file"));
 }
 
-TEST_F(JobLayersTest, CyclicBasesAreRefusedAndNamed) {
+TEST_F(JobLayersTest, CycleOfBasesIsRefusedNamingTheFiles) {
   const std::string first = Write("a.textproto", "base: \"b.textproto\"");
   const std::string second = Write("b.textproto", "base: \"./c/../a.textproto\"");
   Write("c/unused.textproto", "");

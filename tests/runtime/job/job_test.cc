@@ -61,7 +61,7 @@ TEST(ResolveTest, BlockShuffleGetsDefaultBlockAndWindowSizes) {
   EXPECT_EQ(job.data().sharding(), proto::Data::AUTO);
 }
 
-TEST(ResolveTest, ConfiguredSaves_HaveNoMinimumInterval) {
+TEST(ResolveTest, SavesWithAConfiguredInterval_HaveNoMinimumSecondsBetweenThem) {
   EXPECT_EQ(Job({"checkpoint.every_steps=5"}).checkpoint().min_seconds(), 0);
   EXPECT_EQ(Job({"checkpoint.every_steps=5"}).checkpoint().every_epochs(), 0);
   EXPECT_EQ(Job({"checkpoint.every_epochs=2"}).checkpoint().min_seconds(), 0);

@@ -164,7 +164,7 @@ void CheckStep(const LayerGraph& graph, int64_t rows, bool trains, bool recomput
   }
 }
 
-TEST(MemoryPlan, NothingIsOverwrittenBeforeItsLastUse) {
+TEST(MemoryPlan, NoValueOrGradientIsOverwrittenBeforeItsLastUse) {
   for (uint64_t key = 0; key < kGraphs; ++key) {
     SCOPED_TRACE(key);
     const LayerGraph graph = RandomGraph(key);
@@ -202,7 +202,7 @@ TEST(MemoryPlan, InputsOfASumHaveSeparateGradientsIfALaterLayerReadsTheEarlierIn
   CheckStep(graph, 1, /*trains=*/true, /*recomputes=*/false);
 }
 
-TEST(MemoryPlan, MemoryExceedsThePeakByAtMostFifteenPercent) {
+TEST(MemoryPlan, PlannedMemoryExceedsThePeakOfLiveValuesByAtMostFifteenPercent) {
   for (uint64_t key = 0; key < kGraphs; ++key) {
     const LayerGraph graph = RandomGraph(key);
     for (const auto& [trains, recomputes] : {std::pair(false, false), {true, false}, {true, true}}) {

@@ -132,7 +132,7 @@ TEST(Model, InputAndOutputOfFlattenAreOneValueInTheGraph) {
   EXPECT_EQ(model.layers()[2].inputs[0], (Shape{14, 14, 1}));
 }
 
-TEST(Model, RefusesImpossibleGraphs) {
+TEST(Model, RefusesLayersWithInvalidInputs) {
   const std::string dense = "layer { name: 'd' dense { units: 10 } }";
   ExpectRefused("layer { flatten { } input: 'd' } " + dense,
                 "layer[0] 'flatten_0': has the input 'd', which is model.layer[1]");
@@ -313,7 +313,7 @@ TEST(Model, GreyImageIsNormalisedAsOneChannel) {
   EXPECT_EQ(vector.layers()[0].operation->Describe(), "batch normalisation of 1 x 28");
 }
 
-TEST(Model, NormalisedVectorsButNotImagesNeedTwoSamples) {
+TEST(Model, BatchNormalisationOfVectorsButNotOfImagesNeedsTwoSamples) {
   const std::string norm = "layer { name: 'norm' batch_normalisation {} } ";
   const std::string dense = "layer { flatten {} } layer { dense { units: 10 } } ";
   const Model vectors = Create(dense + norm).value(), images = Create(norm + dense).value();
@@ -374,7 +374,7 @@ TEST(Model, FrozenLayersBetweenTrainedLayersPassGradientsOn) {
   EXPECT_TRUE(model.graph().runs_backward(1));
 }
 
-TEST(Model, RefusesImpossibleFrozenLayers) {
+TEST(Model, RefusesToFreezeLayersBelowTrainedOnesOrAllLayers) {
   ExpectRefused(absl::StrCat(kTwoBlocks, " frozen: 'norm'"), "layer 'norm'");
   ExpectRefused(absl::StrCat(kTwoBlocks, " frozen: 'norm'"),
                 "gradients do not pass through moving statistics");

@@ -169,7 +169,7 @@ absl::Status RedirectError(const std::string& location) {
   return Open(scripted).status();
 }
 
-TEST(HttpRedirectTest, SecretsGoOnlyToUrlsOfTheirPrefix) {
+TEST(HttpRedirectTest, AfterARedirectSecretsAreSentOnlyToUrlsWithTheirPrefix) {
   proto::RemoteSecrets secrets;
   proto::RemotePlace& place = *secrets.add_place();
   place.set_url_prefix("https://data.example/");

@@ -110,7 +110,7 @@ TEST(WebhdfsTest, DatanodeThatDoesNotAnswerIsExcludedFromTheNextRequest) {
   EXPECT_EQ(scripted.pauses.size(), 1);
 }
 
-TEST(WebhdfsTest, FailureOfTheOnlyDatanodeNamesIt) {
+TEST(WebhdfsTest, ErrorNamesTheOnlyDatanodeIfItDoesNotAnswer) {
   const ScriptedClient scripted([](const HttpRequest& request) -> absl::StatusOr<HttpAnswer> {
     if (Has(request, "excludedatanodes")) return Exception(403, "IOException");
     if (Has(request, "//d1")) return absl::UnavailableError("no server answers at d1:9864");
@@ -179,7 +179,7 @@ TEST(WebhdfsTest, PatternIsMatchedAgainstTheFilesOfItsFolder) {
   EXPECT_THAT(StatusText(List("/*/part").status()), HasSubstr("last part of the path"));
 }
 
-TEST(WebhdfsTest, AnswersWithWrongTypesAreRefused) {
+TEST(WebhdfsTest, InvalidJsonAnswersOfANameNodeAreRefused) {
   for (const char* bad : {"", "[]", "{", R"({"FileStatus":3})", R"({"FileStatus":{"length":"x"}})",
                           R"({"FileStatus":{"length":-1}})", R"({"FileStatus":{"length":1.5}})",
                           R"({"FileStatuses":{"FileStatus":[{"pathSuffix":"../x"}]}})"}) {

@@ -218,7 +218,7 @@ TEST_F(StepRecorderTest, RingThatIsHalfFull_RequestsADrainOnce) {
   }
 }
 
-TEST_F(StepRecorderTest, StepIsComputingUntilItsExchangeBegins) {
+TEST_F(StepRecorderTest, RecorderReportsComputingUntilTheExchangeOfTheStepBegins) {
   StepRecorder recorder(clock_, 0, 0);
   EXPECT_FALSE(recorder.computing());
   ASSERT_TRUE(recorder.BeginStep({}).ok());
