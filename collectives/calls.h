@@ -28,7 +28,7 @@ inline absl::Status CheckParts(absl::Span<const Range> parts, int world, int64_t
   return absl::OkStatus();
 }
 
-// Ranks compare this hash to notice that they gave different parts.
+// A hash of `parts`. Ranks compare their hashes to detect calls with different parts.
 inline uint32_t HashOf(absl::Span<const Range> parts) {
   return static_cast<uint32_t>(Fnv1a(parts.data(), parts.size() * sizeof(Range)));
 }

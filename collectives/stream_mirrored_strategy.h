@@ -27,7 +27,7 @@ struct StreamMirroredOptions {
   bool sums_for_layers = false;             // True if layers need Strategy::worker_sums.
   Nanoseconds step_timeout = 30 * kSecond;  // A step that takes longer has failed.
   const Clock* clock = nullptr;             // Must outlive the strategy.
-  std::string reason = {};                  // Why the devices exchange, for logs and reports.
+  std::string reason = {};                  // Why the devices exchange gradients, for logs and reports.
 };
 
 // `stream` is the stream on which forward, backward and the update of a step run. `device` and `stream` must

@@ -14,7 +14,7 @@ namespace tethys {
 
 inline constexpr absl::string_view kSuspectPayload = "tethys/suspect";
 
-// Returns `error` with the suspected member, as in RingOptions::MemberText.
+// Returns `error` with the name of the suspected member (RingOptions::MemberText) as a payload.
 inline absl::Status Suspecting(absl::Status error, absl::string_view member) {
   error.SetPayload(kSuspectPayload, absl::Cord(member));
   return error;

@@ -19,7 +19,8 @@ class ArrivalCount {
   ArrivalCount(int workers, int64_t size) : workers_(workers), size_(size) { Clear(); }
 
   // Counts a part of a worker's push. Requires that the part is within [0, size) and does not overlap the
-  // same worker's earlier parts. Returns the ranges of the part that are now complete, in ascending order.
+  // same worker's earlier parts. Returns the ranges of the part that have now arrived from all workers, in
+  // ascending order.
   std::vector<Range> Add(Range part);
   // Resets all counts.
   void Clear();
@@ -27,7 +28,7 @@ class ArrivalCount {
  private:
   struct Piece {
     int64_t end = 0;
-    int missing = 0;  // Workers that have not pushed this piece yet.
+    int missing = 0;  // The number of workers that have not pushed this piece yet.
   };
   using Pieces = absl::btree_map<int64_t, Piece>;
   // Returns the piece that begins at `position`, after splitting the piece that contains it if necessary.

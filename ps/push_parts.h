@@ -18,7 +18,7 @@ class PushParts {
     Range arena;
     Range local;
     int64_t waiting = 0;    // Elements of the part that are not updated yet, without padding.
-    bool answered = false;  // The part is updated and answered.
+    bool answered = false;  // The part is updated, and its push was answered for it.
   };
 
   // Adds a part that has arrived. Requires that `part` is not empty and overlaps no other part.

@@ -25,7 +25,7 @@ class PushedGradients {
   };
   PushedGradients(int workers, Summation summation);
 
-  // The arenas that the owner allocates, with equal sizes, before any other call.
+  // The arenas of this object. The owner must allocate them, with equal sizes, before any other call.
   std::vector<Arena*> arenas();
 
   // Takes the values of elements `local` of the worker's push. False if a value, or its sum with the values

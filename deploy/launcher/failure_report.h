@@ -41,9 +41,7 @@ struct FirstFailure {
 // OK if the chief's verdict is success. Otherwise the first of these that applies:
 //   1. the user's interrupt
 //   2. a process that could not be started
-//   3. a process that was killed or whose connection broke, unless an earlier verdict names another process
-// as
-//      culprit
+//   3. a process that was killed or whose connection broke, unless an earlier verdict names another culprit
 //   4. the error in the chief's verdict
 //   5. the chief's silence
 //   6. the first process that exited with an error

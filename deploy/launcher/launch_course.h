@@ -80,7 +80,7 @@ class LaunchCourse {
   // A report of the chief. The exit of a process must be passed to OnExit before the chief's reports about
   // this exit.
   void OnReport(const proto::ProgressEvent& event, Nanoseconds now, LaunchActions& actions);
-  // Must be called after every event until `now` has been passed to the course.
+  // Call this after all events up to `now` have been passed to the course.
   void OnTick(Nanoseconds now, LaunchActions& actions);
 
   // ---- state

@@ -63,7 +63,7 @@ struct LaunchOptions {
   // If true, the job continues without a worker that died, or that exited with kExitMishap during training.
   // At most max_restarts lost workers are restarted over the whole job.
   bool survives_worker_loss = false;
-  // A worker that died before training began is restarted as well; otherwise the job ends.
+  // If true, a worker that died before training began is restarted as well; if false, its death ends the job.
   bool restarts_before_training = true;
   int max_restarts = 0;
   // If true, every line of every log also goes to OnLogLine, prefixed by "[worker 3 on slave2] ".

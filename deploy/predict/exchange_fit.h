@@ -21,8 +21,9 @@ namespace tethys {
 struct AnchorRun {
   proto::JobPlan plan;
   JobMachines machines;
-  double step = 0;       // Measured seconds: the lower quartile, over the steps, of the mean over workers.
-  double mean_step = 0;  // Measured seconds: the mean over steps and workers; 0: not known.
+  double step = 0;  // The measured duration of a step in seconds: the lower quartile of the workers' means.
+  double mean_step =
+      0;  // The measured mean duration of a step in seconds, over all steps and workers; 0: unknown.
   int repeats = 1;
   absl::optional<double> others_cpu = {};  // As in RunSummary.others_cpu; nullopt: not known.
 };

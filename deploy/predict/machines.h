@@ -27,7 +27,7 @@ struct JobMachines {
 // The number of hosts on which workers and servers run.
 int MachinesInUse(const JobMachines& machines);
 
-// All processes on this machine, without a host file.
+// The machines of a job without a host file: this machine runs all processes.
 JobMachines MachinesHere(const proto::JobPlan& plan);
 // The machines of `hosts`, without processes on them.
 JobMachines MachinesOf(const std::vector<HostEntry>& hosts);

@@ -17,8 +17,8 @@
 
 namespace tethys {
 
-// A convention: each doubling beyond the calibrated values adds this to the half width of an interval, in
-// natural logarithms.
+// A convention: each doubling of a quantity beyond its calibrated values adds this to the half width of a
+// prediction's interval, in natural logarithms.
 inline constexpr double kWidthPerDoubling = 0.05;
 
 // NotFound: the calibration lacks a host or the links of the job. InvalidArgument: the calibration has

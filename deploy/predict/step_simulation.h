@@ -51,7 +51,7 @@ struct SimulatedCluster {
   // only.
   bool pulls_before_step = false;
   int chunks = 1;    // The number of parts of a bulk-synchronous push; each part has an answer of its own.
-  double delay = 0;  // Seconds from one host to another.
+  double delay = 0;  // The latency between two hosts, in seconds.
   double cpu_per_byte = 0;
   double cpu_per_message = 0;
   double loop_per_byte = 0;

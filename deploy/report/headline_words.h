@@ -13,7 +13,7 @@ namespace tethys {
 
 // The number of runs: "3 runs of each", "3 to 5 runs of each".
 std::string RunsText(const Runs& runs);
-// Ends a sentence of intervals: " (95 % confidence, 3 runs of each)."
+// The end of a sentence that states intervals: " (95 % confidence, 3 runs of each)."
 std::string Evidence(const Runs& runs);
 
 // The interval of a quotient: "between 1.62 and 1.78 times".

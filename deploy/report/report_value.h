@@ -49,7 +49,7 @@ struct Contrast {
 Contrast RatioOf(const proto::ReportValue& a, const proto::ReportValue& b);
 // The difference a - b of two shares, within [-1, 1].
 Contrast PointsOf(const proto::ReportValue& a, const proto::ReportValue& b);
-// Half of the interval; 0: no interval.
+// Half the width of the interval of `contrast`; 0: it has no interval.
 double HalfOf(const Contrast& contrast);
 
 // The one test of a difference: it tests the quotient or, for shares, the difference.

@@ -29,7 +29,8 @@ struct Observation {
 };
 
 struct EffectsOptions {
-  bool logarithm = true;  // Values are positive, and effects are ratios.
+  bool logarithm =
+      true;  // True: effects are ratios; all values must be positive. False: effects are differences.
   int permutations = 2000;
   int draws = 1000;
   uint64_t seed = 0;

@@ -13,8 +13,8 @@ namespace tethys {
 
 struct Measure {
   const char* name;   // The name in study files and study.csv.
-  const char* title;  // The title with its unit, which is the unit of `value` times `scale`.
-  double scale;       // The factor for tables and pages; study files and study.csv have the value itself.
+  const char* title;  // The title, with the unit of `value` times `scale`.
+  double scale;       // Tables and pages show `value` times this factor; study.csv contains `value` itself.
   bool ratios;        // True: effects are ratios. False: effects are differences.
   absl::optional<double> (*value)(const proto::RunSummary& summary);
 };

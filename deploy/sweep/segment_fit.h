@@ -42,7 +42,7 @@ class CurvePoints {
   std::vector<std::array<double, 6>> sums_;
 };
 
-// The first point of each segment but the first segment, ascending.
+// The index of the first point of each segment, without the first segment, in ascending order.
 std::vector<size_t> FindCuts(const CurvePoints& points, const SegmentFitOptions& options = {});
 
 }  // namespace tethys

@@ -52,7 +52,8 @@ class SweepSchedule {
   // are left out.
   RoundTimes Times(double (*pick)(const proto::StepVisit&)) const;
 
-  // Batches with at least one visit, by ascending batch; times are lower quartiles. `error` is left out.
+  // Batches with at least one visit, by ascending batch; times are lower quartiles. BatchTime::error is not
+  // set.
   std::vector<proto::BatchTime> BatchTimes() const;
   const std::vector<proto::SkippedBatch>& skipped() const { return skipped_; }
 

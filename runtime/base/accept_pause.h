@@ -20,7 +20,7 @@ class AcceptPause {
   explicit AcceptPause(const Clock& clock) : clock_(clock) {}
 
   // Calls AcceptTcp (runtime/base/socket.h), and starts a pause if AcceptTcp fails. Returns an invalid
-  // descriptor if no caller was accepted. The clock is not read before the first error.
+  // descriptor if no connection was accepted. The clock is not read before the first error.
   FileDescriptor Accept(int listener);
   // Ends the pause. Call it when a descriptor has become free.
   void End() { until_ = 0; }

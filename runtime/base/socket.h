@@ -47,7 +47,8 @@ absl::Status ConnectResult(int fd);
 absl::StatusOr<HostPort> LocalAddress(int fd);
 
 // Shuts down all TCP connections of this process to `address`, whose host must be numeric. For a library that
-// waits for a peer that takes no data and cannot be asked to give its connection up. No-op for a host name.
+// waits for a peer that takes no data, and that has no call to give up the connection. No-op if the host of
+// `address` is a name.
 void ShutDownConnectionsTo(const HostPort& address);
 
 // Requests a send buffer of `bytes`; the system may grant less.

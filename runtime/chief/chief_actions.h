@@ -30,7 +30,8 @@ struct Report {
 struct KeepRecords {  // Records of one worker for steps.csv and the timing analysis.
   proto::StepRecords records;
   Nanoseconds clock_offset = 0;
-  int workers = 0;  // In lock step: the number of workers that made each of the steps; 0: all of the plan.
+  int workers =
+      0;  // In lock step: the number of workers that made each of the steps; 0: all workers of the plan.
 };
 struct KeepResources {  // Samples for resources.csv and the summary.
   TaskId task;
@@ -38,12 +39,12 @@ struct KeepResources {  // Samples for resources.csv and the summary.
   google::protobuf::RepeatedPtrField<proto::ResourceSample> samples;
   Nanoseconds clock_offset = 0;
 };
-struct OpenSave {  // The result goes to JobController::SaveOpened.
+struct OpenSave {  // Opens a new checkpoint; the result goes to JobController::SaveOpened.
   int64_t id = 0;
   proto::TrainingState state;
   MovingStatistics statistics;
 };
-struct CommitSave {};  // Commits the save with the values of OpenSave; the result goes to SaveCommitted.
+struct CommitSave {};  // Commits the open checkpoint; the result goes to SaveCommitted.
 struct AbandonSave {};
 struct EndJob {  // The last action of a job.
   absl::Status status;

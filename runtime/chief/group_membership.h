@@ -43,25 +43,27 @@ class GroupMembership {
  public:
   enum class Stage { kFormed, kHalting, kWaiting, kForming };
 
-  // How much longer than timeouts.silence a silent worker is waited for: if it alone has the parameters, and
-  // if most workers are silent.
+  // The times that are added to timeouts.silence before a silent worker is given up: if no other worker has
+  // the parameters (kHolderPatience), or if most workers are silent (kMajorityPatience).
   static constexpr Nanoseconds kHolderPatience = 20 * kSecond;
   static constexpr Nanoseconds kMajorityPatience = 15 * kSecond;
-  // After so many exchanges in a row that failed without a loss and without a step, a worker is given up.
+  // After this many exchanges in a row that failed without a lost worker and without a step in between, the
+  // worker that was blamed most is given up.
   static constexpr int kMostFailures = 2;
-  // After so many, the job ends: nobody is blamed, or nobody else has the parameters.
+  // After more such failures than this, the job ends: no worker was blamed, or only the blamed worker has the
+  // parameters.
   static constexpr int kTooManyFailures = 10;
 
   // `plan` and `roster` must outlive this object.
   GroupMembership(const proto::JobPlan& plan, Roster& roster);
 
-  // Whether the job's workers form new groups. Otherwise nothing of this class is used.
+  // True if the job's workers form new groups. If false, the job does not use this object.
   bool active() const { return active_; }
   Stage stage() const { return stage_; }
 
   // ---- what happens
 
-  // Training begins: every worker has the parameters of the start.
+  // Training begins: from now on, every worker has the parameters with which the job starts.
   void TrainingBegins();
   // The worker is lost; `text` describes the loss for the user.
   void OnLost(TaskId worker, const std::string& text);
@@ -69,14 +71,14 @@ class GroupMembership {
   void OnHalted(TaskId worker, const proto::Halted& halted);
   // A worker has answered its newest Form. Returns true if the group has now formed.
   bool OnFormed(TaskId worker);
-  // The worker computes, or is heard of again after a silence: it may answer late.
+  // The worker computes, or sends again after a silence, so its answer may come late.
   void OnDelay(TaskId worker, Nanoseconds now);
 
   // ---- decisions
 
-  // Whether the group cannot stay together: a member is lost, or has left it.
+  // True if the group cannot stay together: a member is lost, or has left the group.
   bool broken() const;
-  // Whether the group has formed, and a replacement is ready to join it.
+  // True if the group has formed, and a replacement is ready to join it.
   bool grows() const;
   // Halts the group. Requires kFormed or kForming. `counted`: the number of steps that count.
   void Halt(int64_t counted, Nanoseconds now, Actions& actions);
@@ -85,7 +87,7 @@ class GroupMembership {
   // parameters of `counted` steps any more, or too few workers are left.
   absl::Status Proceed(int64_t counted, bool replaced, Nanoseconds now, Actions& actions);
 
-  // Of these workers, those that are silent and yet not given up.
+  // True if `worker`, one of the `silent` workers, is not given up yet (kHolderPatience, kMajorityPatience).
   bool Spared(TaskId worker, const std::vector<TaskId>& silent, Nanoseconds silence, Nanoseconds now) const;
   struct GivenUp {
     TaskId worker;
@@ -99,8 +101,9 @@ class GroupMembership {
 
   // ---- once the group has formed
 
-  int64_t step() const { return step_; }  // The steps in the parameters of all members.
-  // Records the change, which made `again` steps undone and left `unrecorded` samples without a record.
+  int64_t step() const { return step_; }  // The number of steps that all members' parameters contain.
+  // Records the change of the group, which undid `again` steps and left `unrecorded` samples without a
+  // record.
   const proto::GroupChange& Changed(int64_t again, int64_t unrecorded, Nanoseconds now, Nanoseconds started);
   void FillSummary(proto::RunSummary& summary) const { *summary.mutable_group_change() = changes_; }
 
@@ -113,10 +116,10 @@ class GroupMembership {
 
  private:
   struct Part {
-    bool has_state = false;  // It has parameters of the job's training.
-    bool halted = false;     // It has left its newest group.
+    bool has_state = false;  // The worker has parameters of the job's training.
+    bool halted = false;     // The worker has left its newest group.
     absl::optional<int64_t> applied;
-    Nanoseconds asked = 0;  // The time of the Halt or Form that it has not answered; 0: none.
+    Nanoseconds asked = 0;  // The time of the unanswered Halt or Form; 0: none.
   };
 
   bool HasState(TaskId worker) const;
@@ -135,19 +138,19 @@ class GroupMembership {
   Stage stage_ = Stage::kFormed;
   std::map<TaskId, Part> parts_;  // Every worker of the plan.
   int64_t step_ = 0;
-  Nanoseconds began_ = 0;  // When the group that had formed last was halted.
+  Nanoseconds began_ = 0;  // The time when the last formed group was halted.
   Nanoseconds waiting_since_ = 0;
 
   TaskId last_lost_;
   std::string loss_text_;
-  // Why the group that had formed last was halted.
+  // The reasons why the last formed group was halted.
   bool lost_ = false;   // A worker was lost.
   bool joins_ = false;  // A replacement was ready.
   std::string reason_;  // The first failed exchange; empty: none.
 
   // Exchanges that failed in a row, without a loss and without a step that counts in between.
   int failures_ = 0;
-  int64_t counted_ = 0;          // At the last failure.
+  int64_t counted_ = 0;          // The number of steps that counted at the last failure.
   uint32_t accusing_ = 0;        // The newest generation in which a worker was blamed.
   std::map<TaskId, int> blame_;  // How often a worker was blamed in these failures.
 
