@@ -40,8 +40,8 @@ struct RankBoardOptions {
 
 // Invariants:
 // 1. The first failure is final on every rank: all ranks that still wait get the same error, except for
-//    interrupted ranks. The first rank that failed has published its error before the other ranks see its
-//    number.
+//    interrupted ranks. The first rank that fails publishes its error before its number
+//    (first_failed_), by which the other ranks notice the failure.
 // 2. A rank fails only because of a peer whose post it still needs: posts are checked before last words (a
 // rank's final error).
 // 3. No rank enters collective k + 2 before all have entered k + 1, because every collective begins with a

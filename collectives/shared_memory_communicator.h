@@ -27,7 +27,8 @@ struct SharedMemoryOptions {
   PeersCompute peers_compute = nullptr;
   const Clock* clock = nullptr;  // Required; not owned.
   // If set, raising the interruption interrupts the communicator and all communicators split from it, which
-  // the interruption must outlive. It does not end the creation; only an interrupt of `all` does.
+  // the interruption must outlive. Raising it does not end CreateSharedMemoryCommunicator;
+  // only an interrupt of `all` does.
   Interruption* interruption = nullptr;
 };
 

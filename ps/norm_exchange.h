@@ -44,9 +44,9 @@ class NormExchange {
 
   bool clips() const { return clip_norm_ > 0; }
   bool measures() const { return measures_; }
-  // Whether updates are held back until their norms are known.
+  // True if updates are held back until their norms are known.
   bool holds_back() const { return clips() || measures(); }
-  // True from the arrival of a step's last gradient to its commit.
+  // True from the arrival of a step's last gradient until the step is committed.
   bool holds_step() const { return summed_ > 0 && summed_ == layout_.element_count(); }
 
   // Records that `elements` more elements of shards have their sums over all workers. Returns true if these
@@ -111,7 +111,7 @@ class NormExchange {
   std::vector<double> norm_;        // Clipping: the sum of squares of this server's gradient sums.
   std::vector<double> total_norm_;  // Clipping before a measurement: the sum of norm_ over all servers.
   std::vector<double> measured_;    // Trust ratios: the two sums of RegionSquares, for each shard.
-  std::vector<double> committed_;   // The values of the first commit.
+  std::vector<double> committed_;   // The totals that the first kCommit of the step brought.
 };
 
 }  // namespace tethys

@@ -25,8 +25,8 @@ class ShardState {
   ShardState(const ShardLayout& layout, std::vector<OptimizerSlot> slots,
              std::unique_ptr<Optimizer> optimizer, Stream& stream, bool keeps_undo);
 
-  // The arenas that the owner allocates, with layout.local_size() elements each, before any other call:
-  // parameters, slots, and with undo a shadow of each.
+  // The arenas of parameters, of slots and, with undo, of a shadow of each. The owner must allocate
+  // layout.local_size() elements for each arena before any other call.
   std::vector<Arena*> arenas();
   // Sets slots to their initial values. Parameters and padding stay zero.
   void Initialize();

@@ -24,7 +24,7 @@ struct ExperimentVariant {
   std::vector<std::string> set;
   std::vector<std::string> varied;
   std::string hostfile;  // Empty: the file of --hostfile, if given.
-  // Set by PrepareExperiment.
+  // PrepareExperiment sets the members below.
   proto::JobPlan plan;
   Places places;
   absl::optional<proto::Expectation> expectation = {};
@@ -57,7 +57,7 @@ struct MadeRun {
 };
 struct ExperimentResults {
   std::vector<MadeRun> runs;
-  int missing = 0;  // Runs that were not started.
+  int missing = 0;  // The number of runs that were not started.
 
   std::vector<RunRecord> Counted() const;  // The runs that were not put aside.
 };

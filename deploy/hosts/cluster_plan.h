@@ -24,7 +24,7 @@ struct ClusterPlan {
 };
 
 // Assigns the job's processes to the hosts of the file. Errors: those of ReadHostFile and AssignRoles;
-// InvalidArgument: a worker would be on a host with device=cpu, but the job asks for a precision that only
+// InvalidArgument: a worker would be on a host with device=cpu, but the job requests a precision that only
 // GPUs have.
 absl::StatusOr<ClusterPlan> PlanCluster(const std::string& host_file, const proto::Job& job);
 // Like the function above, for hosts that are given. Errors begin with `origin`, such as the path of the host

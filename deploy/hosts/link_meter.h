@@ -48,8 +48,8 @@ class LinkListener {
   virtual const HostPort& address() const = 0;
 };
 
-// Measures the link to `listener`. Blocks for about a second. DeadlineExceeded: it took more than ten
-// seconds. Unavailable: the listener cannot be reached, is gone, or has another secret.
+// Measures the link to `listener`. Blocks for about a second. DeadlineExceeded: the measurement took
+// more than ten seconds. Unavailable: the listener cannot be reached, is gone, or has another secret.
 absl::StatusOr<LinkSpeed> MeasureLink(const JobSecret& secret, const HostPort& listener);
 
 }  // namespace tethys

@@ -63,7 +63,7 @@ class JobProcesses {
   // program cannot be executed on this machine or, for another machine, if ssh cannot be executed.
   absl::StatusOr<std::unique_ptr<JobProcess>> Start(const Place& place, const JobCommand& command);
 
-  // Adds the descriptors to poll. Call Advance when a descriptor is ready.
+  // Adds the descriptors that the caller must poll to `fds`. Call Advance when one of them is ready.
   void AddTo(std::vector<pollfd>& fds) const;
   void Advance(Nanoseconds now);
 

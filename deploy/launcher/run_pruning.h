@@ -15,7 +15,7 @@ namespace tethys {
 
 // Rules of pruning. A run is removed if it meets all rules that are given.
 struct PruningRules {
-  absl::optional<int64_t> keep = {};  // The newest `keep` removable runs stay.
+  absl::optional<int64_t> keep = {};  // The newest `keep` of the runs that RunsToPrune may remove stay.
   // Only runs whose last attempt started more than this many seconds ago are removed.
   absl::optional<int64_t> older_than = {};
 };

@@ -2,12 +2,12 @@
 // one thread. Serve blocks. The run's files are read only when a request arrives, so a view that nobody
 // watches costs nothing.
 //
-// /state.json answers with the whole state (proto::LiveState), of which a long run has hundreds of KiB. Each
-// answer has a `mark`: /state.json?since=MARK leaves out the points and epochs that the reader has got with
-// the answer of this mark or earlier. The reader replaces its points from `curve_begin` on by `curve` and its
-// epochs from `epoch_begin` on by `epoch`; all other fields are in every answer. If the reader's points or
-// epochs are no longer valid (the curve was thinned, an attempt repeats steps, the mark is of another view),
-// the answer is the whole state, and `curve_begin` and `epoch_begin` are 0.
+// /state.json answers with the whole state (proto::LiveState), which takes hundreds of KiB for a long run.
+// Each answer has a `mark`: /state.json?since=MARK leaves out the points and epochs that the reader has got
+// with the answer of this mark or earlier. The reader replaces its points from `curve_begin` on by `curve`
+// and its epochs from `epoch_begin` on by `epoch`; all other fields are in every answer. If the reader's
+// points or epochs are no longer valid (the curve was thinned, an attempt repeats steps, the mark is of
+// another view), the answer is the whole state, and `curve_begin` and `epoch_begin` are 0.
 //
 // Only requests with the secret token are answered: in a cookie, which the address /?token=TOKEN sets, or in
 // a header "Authorization: Bearer TOKEN". The header Host must name the bound address, so a page of another

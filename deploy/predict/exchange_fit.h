@@ -21,9 +21,10 @@ namespace tethys {
 struct AnchorRun {
   proto::JobPlan plan;
   JobMachines machines;
-  double step = 0;  // The measured duration of a step in seconds: the lower quartile of the workers' means.
-  double mean_step =
-      0;  // The measured mean duration of a step in seconds, over all steps and workers; 0: unknown.
+  // Measured seconds of a step: for each step the mean over the workers, then the lower quartile over the
+  // steps.
+  double step = 0;
+  double mean_step = 0;  // The measured mean over all steps and workers, in seconds; 0: not known.
   int repeats = 1;
   absl::optional<double> others_cpu = {};  // As in RunSummary.others_cpu; nullopt: not known.
 };

@@ -41,12 +41,12 @@ struct ComputerWork {
 
 struct ExchangeNeeds {
   std::string transport = {};
-  double link = 0;  // Seconds of the busiest direction of a link, if flows share it equally.
+  double link = 0;  // Seconds for which the busiest direction of a link is in use, if flows share it equally.
   // True if several flows share the link. The slowest flow then takes longer (ExchangeCost.fairness).
   bool shared = false;
   double delay = 0;  // Seconds that do not depend on the rate; added to `link`.
   double chain = 0;  // Seconds that messages of one chain spend on links, without the time of processors.
-  double chain_work = 0;  // The part of the processors' work that lies in the chain.
+  double chain_work = 0;  // The share of the processors' work that lies in the chain.
   std::string link_name = {};
   std::vector<ComputerWork> work = {};
   double loop_bytes = 0;  // The bytes through the event loop of the busiest server.

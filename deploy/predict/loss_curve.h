@@ -24,7 +24,7 @@ struct SampleRatio {
 // Requires that neither curve is empty.
 SampleRatio SamplesFor(absl::Span<const double> curve, absl::Span<const double> reference);
 
-// A shorter curve has too few epochs to test whether it may be continued.
+// The least number of epochs of a curve that ContinuedLoss continues.
 constexpr size_t kLeastContinued = 5;
 
 struct LossRange {

@@ -25,8 +25,8 @@ struct StepNeeds {
   std::string compute_name;  // The host of the worker that computes longest.
   // Seconds: the lower quartile of this worker's step without exchange, while all ranks compute.
   double compute = 0;
-  double samples = 0;  // The batch of this worker, times its slowdown by the other ranks of its computer.
-  double backward_end = 0;  // The time when the last gradient is ready.
+  double samples = 0;       // The batch of this worker, times the factor by which other ranks slow it down.
+  double backward_end = 0;  // Seconds from the start of the step until the last gradient is ready.
   double straggler = 1;     // The lower quartile of the slowest rank's time, divided by `compute`.
   std::vector<ExchangePart> parts;
   bool extrapolated = false;         // True if the batch lies beyond the measured batches.
@@ -47,7 +47,7 @@ struct StepTime {
   std::vector<ResourceTime> shares;  // The seconds of the step by resource; they sum to the step's seconds.
   std::vector<ResourceTime> alone;   // In the same order: the seconds of a step that used only this resource.
 };
-// Returns the mean step if `mean`, otherwise the lower quartile of steps.
+// The time of a step in lock step: the mean over the steps if `mean` is true, otherwise the lower quartile.
 StepTime LockStepTime(const StepNeeds& needs, const proto::Calibration& costs, bool mean);
 
 }  // namespace tethys

@@ -74,8 +74,8 @@ class Subprocess {
   // How many bytes of the file input_path the child has read; 0 without input_path.
   int64_t input_offset() const;
 
-  // Writes at most PIPE_BUF bytes to the child's standard input; false if that fails. Requires SIGPIPE to be
-  // ignored.
+  // Writes `text`, at most PIPE_BUF bytes, to the child's standard input; false if the write fails. Requires
+  // SIGPIPE to be ignored.
   bool Say(const std::string& text);
   // Closes the child's standard input.
   void CloseInput() { input_.Close(); }

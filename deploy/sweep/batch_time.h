@@ -8,8 +8,8 @@
 
 namespace tethys {
 
-// Lower quartiles over the undisturbed visits or, if all were disturbed, over all visits; `error` and `round`
-// are left out. Requires at least one visit, and visits of one batch.
+// Lower quartiles over the undisturbed visits or, if all were disturbed, over all visits; the fields
+// `error` and `round` are not set. Requires at least one visit, and visits of one batch.
 proto::BatchTime BatchTimeOf(const std::vector<proto::StepVisit>& visits);
 
 // BatchTimeOf with all times scaled to the mean step of all visits. This is the time of a step if a control

@@ -1,8 +1,8 @@
 // Ends the waits of a thread from another thread. The owner of a wait registers a Watch, which wakes the
 // waiting thread; the thread then returns the error of Check. Unlike a deadline, an interruption says why.
 //
-//   waiting thread:  const Interruption::Watch watch(&interruption, [&](const absl::Status&) { wake.Signal();
-//   });
+//   waiting thread:  const Interruption::Watch watch(&interruption,
+//                                                    [&](const absl::Status&) { wake.Signal(); });
 //                    ... poll wake.fd() ...  TETHYS_RETURN_IF_ERROR(interruption.Check());
 //   other thread:    interruption.Raise(absl::AbortedError("the group of workers changes"));
 //

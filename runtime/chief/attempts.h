@@ -14,9 +14,10 @@ namespace tethys {
 
 using Attempts = google::protobuf::RepeatedPtrField<proto::Attempt>;
 
-// The attempts before the attempt that resumes from `state`; updates that were made after that state are not
-// counted. `last_summary` is the summary of the last attempt, absent if that attempt left no summary. The
-// summary is preferred to `state`, because the checkpoint was saved before that attempt ended.
+// The attempts before the attempt that resumes from `state`, without the updates that were made after
+// `state`. `last_summary` is the summary of the last of these attempts; nullopt: that attempt left no
+// summary. The attempts and their times come from `last_summary` if it lists at least as many attempts as
+// `state`, because `state` was saved before the last attempt ended.
 Attempts EarlierAttempts(const proto::TrainingState& state,
                          const absl::optional<proto::RunSummary>& last_summary);
 

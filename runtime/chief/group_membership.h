@@ -8,15 +8,15 @@
 //   kForming --OnFormed: all have joined the group--> kFormed
 //   kForming --Halt: a member is lost, or its exchange failed--> kHalting
 //
-// The source of the next group is a worker with the most steps in its parameters; whoever has fewer steps, or
-// none, copies them. Rules:
+// The source of the next group is a worker with the most steps in its parameters; workers with fewer
+// steps, or without parameters, copy these parameters. Rules:
 //
 //  1. A worker that has joined after the job began has no parameters at all until a group with it has formed
 //     (Halted.applied is absent). It would otherwise count as a holder of the initial values.
 //  2. Halt goes to every worker that is in any group, formed or forming. A worker that was asked to join a
-//     group has left the group before, and only the worker's answer says which steps it has.
-//  3. What a process has said counts for this process only, and for its newest group.
-//  4. A silent worker that alone has the parameters is waited for longer than others (Spared).
+//     group has left the group before, and only the worker's answer says how many steps its parameters have.
+//  3. The answers of a worker's process count for this process only, and only for its newest group.
+//  4. The chief waits longer for a silent worker if no other worker has the parameters (Spared).
 //  5. If most workers fall silent at once, the chief may be the one that is cut off (Spared).
 #ifndef TETHYS_RUNTIME_CHIEF_GROUP_MEMBERSHIP_H_
 #define TETHYS_RUNTIME_CHIEF_GROUP_MEMBERSHIP_H_
