@@ -91,7 +91,7 @@ class RankBoard {
 
   // Has the contract of Communicator::Abort. Thread-safe.
   void Abort(const absl::Status& reason);
-  // The other ranks see that this rank has left. Thread-safe.
+  // Has the contract of Communicator::Interrupt: the other ranks see that this rank has left. Thread-safe.
   void Interrupt(const absl::Status& reason);
 
  private:

@@ -18,7 +18,7 @@ class PushParts {
     Range arena;
     Range local;
     int64_t waiting = 0;    // Elements of the part that are not updated yet, without padding.
-    bool answered = false;  // The part is updated, and its push was answered for it.
+    bool answered = false;  // True if the part is updated, and the answer was sent to the worker.
   };
 
   // Adds a part that has arrived. Requires that `part` is not empty and overlaps no other part.

@@ -23,9 +23,8 @@ struct StoreConfig {
   uint32_t generation = 0;
   std::vector<OptimizerSlot> slots;
   LearningRateSchedule schedule;
-  proto::ParameterServer
-      parameter_server;      // The job's configuration of its servers, such as the consistency.
-  int64_t global_batch = 0;  // In samples; the divisor of asynchronous GLOBAL_MEAN.
+  proto::ParameterServer parameter_server;  // The job's settings of its servers, such as the consistency.
+  int64_t global_batch = 0;                 // In samples; the divisor of asynchronous GLOBAL_MEAN.
   // Bulk-synchronous: the limit on the norm of the mean gradient, taken over the elements of all servers; 0:
   // no limit.
   double clip_norm = 0;

@@ -46,7 +46,7 @@ absl::StatusOr<proto::Job> BriefJob(const proto::JobPlan& plan, int64_t steps);
 struct BriefTimes {
   // Seconds of a step: the lower quartile, over the steps, of the mean over workers; 0 without lock step.
   double step = 0;
-  double mean_step = 0;           // The mean duration of a step in seconds; 0 without lock step.
+  double mean_step = 0;           // Mean seconds of a step, over all steps and workers; 0 without lock step.
   double samples_per_second = 0;  // The rate of all workers together in the last 70 % of the run.
   int64_t steps = 0;              // The number of recorded steps of all workers.
 };

@@ -21,8 +21,7 @@ struct LiveMark {
 };
 
 std::string MarkText(const LiveMark& mark);
-// InvalidArgument: the text is no mark. An empty text is the mark of a reader that has
-// received nothing yet.
+// InvalidArgument: the text is no mark. An empty text is the mark of a reader that has received nothing yet.
 absl::StatusOr<LiveMark> ParseMark(absl::string_view text);
 
 }  // namespace tethys

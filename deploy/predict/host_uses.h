@@ -33,7 +33,7 @@ inline constexpr int kMostHostUses = 10;
 std::vector<HostUse> UsesOfHosts(const std::vector<HostEntry>& hosts, const proto::Calibration& calibration);
 
 // The host file with which exactly `workers` workers and `servers` servers run on the hosts of a use: lines
-// with role= and slots=. The chief stays on the host that the file of `hosts` gives it. FailedPrecondition:
+// with role= and slots=. The chief stays on the host on which `hosts` places it. FailedPrecondition:
 // the hosts have too few slots, or no lines of a host file express these numbers.
 absl::StatusOr<std::vector<HostEntry>> HostsFor(const std::vector<HostEntry>& hosts, const HostUse& use,
                                                 int workers, int servers);

@@ -44,7 +44,8 @@ int64_t SharedMemoryBytes(int64_t bytes, int64_t n);
 // Mirrored workers that send and receive the same bytes in a step.
 struct WorkerTraffic {
   int workers = 0;
-  int ranks = 0;  // The number of workers on the host of each of these workers; 0: hosts make no difference.
+  // The number of workers on the host of each of these workers; 0: the traffic does not depend on hosts.
+  int ranks = 0;
   // True if each of these workers is the first worker of its host, and so exchanges sums with the other
   // hosts.
   bool leads = false;

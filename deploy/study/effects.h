@@ -29,8 +29,8 @@ struct Observation {
 };
 
 struct EffectsOptions {
-  bool logarithm =
-      true;  // True: effects are ratios; all values must be positive. False: effects are differences.
+  // True: effects are ratios, and all values must be positive. False: effects are differences.
+  bool logarithm = true;
   int permutations = 2000;
   int draws = 1000;
   uint64_t seed = 0;

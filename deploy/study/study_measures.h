@@ -14,12 +14,12 @@ namespace tethys {
 struct Measure {
   const char* name;   // The name in study files and study.csv.
   const char* title;  // The title, with the unit of `value` times `scale`.
-  double scale;       // Tables and pages show `value` times this factor; study.csv contains `value` itself.
+  double scale;       // Tables and pages show `value` times `scale`; study files and study.csv have `value`.
   bool ratios;        // True: effects are ratios. False: effects are differences.
   absl::optional<double> (*value)(const proto::RunSummary& summary);
 };
 
-// True if the values are in [0, 1], such as accuracies.
+// True if the values of the measure lie in [0, 1], as accuracies do.
 bool IsShare(const Measure& measure);
 
 absl::Span<const Measure> AllMeasures();

@@ -1,4 +1,4 @@
-// The running process: its memory and host, its end, signals and limits.
+// Facts about processes and this host; and the end, the signals and the limits of this process.
 #ifndef TETHYS_RUNTIME_BASE_PROCESS_H_
 #define TETHYS_RUNTIME_BASE_PROCESS_H_
 

@@ -62,8 +62,8 @@ class CheckpointCoordinator {
   void FillSummary(proto::RunSummary& summary) const;
 
   void Save(proto::SaveState& state) const;
-  // `sources`: the number of tasks that hold parameters. InvalidArgument: `state` names a source that
-  // is none of these tasks.
+  // `sources`: the number of tasks that hold parameters. InvalidArgument: `state` names a source that is not
+  // one of these tasks.
   absl::Status Restore(const proto::SaveState& state, int sources);
 
  private:

@@ -30,8 +30,8 @@ struct Report {
 struct KeepRecords {  // Records of one worker for steps.csv and the timing analysis.
   proto::StepRecords records;
   Nanoseconds clock_offset = 0;
-  int workers =
-      0;  // In lock step: the number of workers that made each of the steps; 0: all workers of the plan.
+  // In lock step: the number of workers that made each of the steps; 0: all workers of the plan.
+  int workers = 0;
 };
 struct KeepResources {  // Samples for resources.csv and the summary.
   TaskId task;
