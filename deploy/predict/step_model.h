@@ -30,7 +30,7 @@ absl::StatusOr<proto::Prediction> Predict(const proto::JobPlan& plan, const JobM
 absl::StatusOr<proto::Prediction> PredictWithoutCalibration(const proto::JobPlan& plan,
                                                             const JobMachines& machines);
 
-// The updates of the whole run. A part of an epoch counts as this part of the epoch's updates.
+// The number of updates of the whole run. Half an epoch, for example, counts as half of the epoch's updates.
 double UpdatesOfRun(const proto::JobPlan& plan);
 
 // The half width of a 90 % interval by split-conformal prediction: the ceil((n + 1) 0.9)-th smallest of the

@@ -33,7 +33,7 @@ struct StepNeeds {
   std::vector<PushForecast> pushes;  // One push per server; empty without servers.
 };
 
-// Fails as Predict (step_model.h) does.
+// The needs of a step of the job. Fails as Predict (step_model.h) does.
 absl::StatusOr<StepNeeds> NeedsOfStep(const proto::JobPlan& plan, const Model& model,
                                       const JobMachines& machines, const JobComputers& computers);
 

@@ -23,8 +23,8 @@ double MostOthersCpu(const proto::Report& report);
 struct CpuUse {
   std::string host;
   int cores = 0;
-  double busy = 0;    // The use by all programs, including polling by waiting processes.
-  double job = 0;     // The use by the job's processes.
+  double busy = 0;    // The share used by all programs, including waiting processes that poll.
+  double job = 0;     // The share used by the job's processes.
   int computers = 0;  // The number of the variant's computers whose load is known.
 };
 

@@ -1,5 +1,5 @@
-// The strategy of a report's variant as a value. Reports, like run summaries, store only the strategy's name.
-// Pure; any thread.
+// The JobStrategy of a report's variant, and its traits. They are parsed from the strategy's name, because
+// reports, like run summaries, store only this name. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_VARIANT_STRATEGY_H_
 #define TETHYS_DEPLOY_REPORT_VARIANT_STRATEGY_H_
 
