@@ -26,17 +26,18 @@ void WorkerLosses::Lose(TaskId id, const std::string& reason, const std::string&
   loss.set_reason(reason);
   loss.set_seconds(ToSeconds(now - started_));
 
-  const bool replaced = losses_.size() <= plan_.job().max_restarts();
-  const bool enough =
-      !FormsNewGroups(plan_.job()) || roster_.workers_left() >= GroupRulesOf(plan_.job()).least_workers;
   proto::ProgressEvent event;
   event.mutable_worker_lost()->set_index(id.index);
   event.mutable_worker_lost()->set_incarnation(task.member.incarnation());
-  event.mutable_worker_lost()->set_reason(absl::StrCat(text, replaced ? "; the worker is to be replaced"
-                                                             : enough
-                                                                 ? "; the job goes on without this worker"
-                                                                 : "; too few workers are left"));
+  event.mutable_worker_lost()->set_reason(absl::StrCat(text, "; ", WhatFollows()));
   actions.push_back(Report{std::move(event)});
+}
+
+std::string WorkerLosses::WhatFollows() const {
+  const proto::Job& job = plan_.job();
+  if (losses_.size() <= job.max_restarts()) return "the worker is to be replaced";
+  const bool enough = !FormsNewGroups(job) || roster_.workers_left() >= GroupRulesOf(job).least_workers;
+  return enough ? "the job goes on without this worker" : "too few workers are left";
 }
 
 void WorkerLosses::Fence(TaskId id, Actions& actions) { Ask(id, false, actions); }

@@ -73,6 +73,8 @@ class WorkerLosses {
     Nanoseconds lost_at = 0;
   };
 
+  // What follows from the newest loss, in words.
+  std::string WhatFollows() const;
   void Ask(TaskId id, bool takes_part, Actions& actions);
   void SendToServers(proto::Fence& fence, Actions& actions);  // Sets the next round in `fence`.
   proto::WorkerLoss& LastOf(TaskId id);
