@@ -3,7 +3,7 @@
 replacement, end with the parameters of an undisturbed run.
 
     mirrored_loss_test.py TETHYS              runs the tests
-    mirrored_loss_test.py TETHYS --soak 50    for 3 and 6 workers and each medium, runs 50 jobs and kills one worker of
+    mirrored_loss_test.py TETHYS --soak 50    for 3 and 6 workers over TCP, TLS and memory, runs 50 jobs and kills one worker of
                                               each at a random instant; prints the quantiles of the time until
                                               the other workers have begun a step together
 """
@@ -23,9 +23,9 @@ EPOCHS = 40  # Some seconds on two cores, so that training goes on while workers
 MEDIA = {"tcp": "tuning.transport=TCP", "memory": "tuning.transport=SHARED_MEMORY"}
 
 
-def mirrored(workers, *overrides, epochs=EPOCHS, job=NORMALISED_JOB):
+def mirrored(workers, *overrides, epochs=EPOCHS, job=NORMALISED_JOB, flags=()):
     return Run(["strategy=mirrored", f"workers={workers}", f"epochs={epochs}", "global_batch_size=96",
-                f"data.limit_samples={SAMPLES}", *overrides], job=job)
+                f"data.limit_samples={SAMPLES}", *overrides], job=job, flags=flags)
 
 
 class MirroredLossTest(TethysTest):
@@ -93,11 +93,11 @@ class MirroredLossTest(TethysTest):
             self.assert_nothing_runs(run)
 
 
-def stall(workers, medium):
+def stall(workers, medium, flags):
     """Kills a random worker at a random moment of a run; returns the seconds until all workers of the next group had
     begun a step, or None if the kill came too late."""
     test, epochs = MirroredLossTest(), 12 if medium == MEDIA["tcp"] else EPOCHS
-    with mirrored(workers, medium, epochs=epochs) as run:
+    with mirrored(workers, medium, epochs=epochs, flags=flags) as run:
         run.start().wait_for_training()
         time.sleep(random.uniform(0, 1))
         killed = time.monotonic_ns()
@@ -113,8 +113,8 @@ def stall(workers, medium):
 
 def soak(repetitions):
     for workers in (3, 6):
-        for name, medium in MEDIA.items():
-            found = [stall(workers, medium) for _ in range(repetitions)]
+        for name, medium, flags in [*((*pair, []) for pair in MEDIA.items()), ("TLS", MEDIA["tcp"], ["--tls=on"])]:
+            found = [stall(workers, medium, flags) for _ in range(repetitions)]
             stalls = sorted(seconds for seconds in found if seconds is not None)
             print(f"{workers} workers, {name}: {repetitions} losses survived, {found.count(None)} too late for it; stall "
                   f"{statistics.median(stalls):.3f} s median, {stalls[len(stalls) * 95 // 100]:.3f} s at the 95th "
