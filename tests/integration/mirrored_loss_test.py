@@ -19,11 +19,12 @@ import unittest
 from tethys_run import JOB, NORMALISED_JOB, Run, TethysTest
 
 SAMPLES = 12000
-EPOCHS = 40  # Some seconds on two cores, so that training goes on while workers are killed.
-MEDIA = {"tcp": "tuning.transport=TCP", "memory": "tuning.transport=SHARED_MEMORY"}
+# Each medium's field, and the number of epochs that take some seconds on two cores, so that training goes on while
+# workers are killed.
+MEDIA = {"TCP": (["tuning.transport=TCP"], 12), "memory": (["tuning.transport=SHARED_MEMORY"], 40)}
 
 
-def mirrored(workers, *overrides, epochs=EPOCHS, job=NORMALISED_JOB, flags=()):
+def mirrored(workers, *overrides, epochs, job=NORMALISED_JOB, flags=()):
     return Run(["strategy=mirrored", f"workers={workers}", f"epochs={epochs}", "global_batch_size=96",
                 f"data.limit_samples={SAMPLES}", *overrides], job=job, flags=flags)
 
@@ -32,17 +33,17 @@ class MirroredLossTest(TethysTest):
     def kill(self, run, worker):
         os.kill(run.process("worker", worker), signal.SIGKILL)
 
-    def assert_ends_well(self, run, epochs=EPOCHS):
+    def assert_ends_well(self, run, epochs):
         self.assertEqual(run.finish(), 0, run.output)
         self.assertEqual(run.samples_used(), epochs * SAMPLES)
         self.assertEqual(run.summary()["journal_check"], "passed")
 
     def test_the_other_workers_go_on(self):
-        for name, medium in MEDIA.items():
-            with self.subTest(medium=name), mirrored(3, medium) as run:
+        for name, (medium, epochs) in MEDIA.items():
+            with self.subTest(medium=name), mirrored(3, *medium, epochs=epochs) as run:
                 run.start().wait_for_training()
                 self.kill(run, random.randrange(3))
-                self.assert_ends_well(run)
+                self.assert_ends_well(run, epochs)
                 changes = run.summary()["group_change"]
                 self.assertEqual(len(changes[0]["worker"]), 2, changes)
 
@@ -55,17 +56,17 @@ class MirroredLossTest(TethysTest):
             self.assertEqual(len(run.summary()["group_change"][-1]["worker"]), 3)
 
     def test_job_that_waits_has_the_bits_of_the_undisturbed_run(self):
-        for name, medium in MEDIA.items():
-            waiting = ["max_restarts=2", "elastic.on_loss=WAIT", medium]
+        for name, (medium, epochs) in MEDIA.items():
+            waiting = ["max_restarts=2", "elastic.on_loss=WAIT", *medium]
             # Moving statistics of a replacement begin with the mean, so a job without them is compared.
-            with self.subTest(medium=name), mirrored(3, *waiting, job=JOB) as whole, \
-                    mirrored(3, *waiting, job=JOB) as run:
+            with self.subTest(medium=name), mirrored(3, *waiting, epochs=epochs, job=JOB) as whole, \
+                    mirrored(3, *waiting, epochs=epochs, job=JOB) as run:
                 whole.run()
                 run.start().wait_for_training()
                 for times, worker in enumerate((2, 0), start=1):
                     self.kill(run, worker)
                     run.wait_for(lambda: run.so_far().count("takes part again") == times, "replacement")
-                self.assert_ends_well(run)
+                self.assert_ends_well(run, epochs)
                 self.assert_same_bits(run, whole)
 
     def test_job_survives_losses_near_barriers_and_checkpoints(self):
@@ -93,11 +94,11 @@ class MirroredLossTest(TethysTest):
             self.assert_nothing_runs(run)
 
 
-def stall(workers, medium, flags):
+def stall(workers, medium, epochs, flags):
     """Kills a random worker at a random moment of a run; returns the seconds until all workers of the next group had
     begun a step, or None if the kill came too late."""
-    test, epochs = MirroredLossTest(), 12 if medium == MEDIA["tcp"] else EPOCHS
-    with mirrored(workers, medium, epochs=epochs, flags=flags) as run:
+    test = MirroredLossTest()
+    with mirrored(workers, *medium, epochs=epochs, flags=flags) as run:
         run.start().wait_for_training()
         time.sleep(random.uniform(0, 1))
         killed = time.monotonic_ns()
@@ -113,8 +114,9 @@ def stall(workers, medium, flags):
 
 def soak(repetitions):
     for workers in (3, 6):
-        for name, medium, flags in [*((*pair, []) for pair in MEDIA.items()), ("TLS", MEDIA["tcp"], ["--tls=on"])]:
-            found = [stall(workers, medium, flags) for _ in range(repetitions)]
+        for name, medium, flags in [(name, medium, []) for name, medium in MEDIA.items()] + [
+                ("TLS", MEDIA["TCP"], ["--tls=on"])]:
+            found = [stall(workers, *medium, flags) for _ in range(repetitions)]
             stalls = sorted(seconds for seconds in found if seconds is not None)
             print(f"{workers} workers, {name}: {repetitions} losses survived, {found.count(None)} too late for it; stall "
                   f"{statistics.median(stalls):.3f} s median, {stalls[len(stalls) * 95 // 100]:.3f} s at the 95th "
