@@ -30,8 +30,8 @@ std::string LostLine(const proto::WorkerLoss& loss) {
 std::string ChangeLine(const proto::GroupChange& change) {
   std::string text =
       absl::StrCat("after ", TimeText(change.seconds()), " ", PluralText(change.worker_size(), "worker"),
-                   " went on from step ", change.step(), ", after training had stood still for ",
-                   TimeText(change.stall_seconds()));
+                   " went on from step ", change.step(), " (", change.cause(),
+                   "), after training had stood still for ", TimeText(change.stall_seconds()));
   if (change.steps_again() > 0) {
     absl::StrAppend(&text, "; ", PluralText(change.steps_again(), "step"),
                     change.steps_again() == 1 ? " was" : " were", " made again");
@@ -49,11 +49,15 @@ double StoodStill(const proto::RunSummary& summary) {
 
 std::string LossText(const proto::RunSummary& summary) {
   const int lost = summary.worker_loss_size();
-  if (lost == 0) return "";
+  const int changes = summary.group_change_size();
+  if (lost == 0 && changes == 0) return "";
   int64_t again = 0;
   for (const proto::GroupChange& change : summary.group_change()) again += change.steps_again();
-  std::string text = absl::StrCat(PluralText(lost, "worker"), lost == 1 ? " was lost" : " were lost");
-  if (summary.group_change().empty()) return text;
+  // An exchange that fails without a loss makes the same workers form a new group.
+  std::string text = lost > 0
+                         ? absl::StrCat(PluralText(lost, "worker"), lost == 1 ? " was lost" : " were lost")
+                         : absl::StrCat("the workers formed a new group ", PluralText(changes, "time"));
+  if (changes == 0) return text;
   absl::StrAppend(&text, "; training stood still for ", TimeText(StoodStill(summary)), " in all");
   if (again > 0) {
     absl::StrAppend(&text, ", and ", PluralText(again, "step"), again == 1 ? " was" : " were", " made again");

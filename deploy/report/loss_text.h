@@ -14,13 +14,14 @@ namespace tethys {
 double StoodStill(const proto::RunSummary& summary);
 
 // "2 workers were lost; training stood still for 0.08 s in all, and 3 steps were made again"; empty if the
-// last attempt of the run lost no worker.
+// last attempt of the run lost no worker and its workers formed no new group.
 std::string LossText(const proto::RunSummary& summary);
 
 // One line per lost worker and one per new group of workers, in order of time:
 //
 //   after 12.3 s worker 1 on slave2 was lost: its session ended
-//   after 12.4 s 2 workers went on from step 120, after training had stood still for 0.04 s
+//   after 12.4 s 2 workers went on from step 120 (lost worker 1 on slave2: its session ended), after training
+//   had stood still for 40 ms
 std::vector<std::string> LossLines(const proto::RunSummary& summary);
 
 }  // namespace tethys

@@ -18,8 +18,8 @@
 namespace tethys {
 
 GroupMembership::GroupMembership(const proto::JobPlan& plan, Roster& roster)
-    : rules_(GroupRulesOf(plan.job())),
-      max_restarts_(plan.job().max_restarts()),
+    : job_(plan.job()),
+      rules_(GroupRulesOf(plan.job())),
       active_(FormsNewGroups(plan.job())),
       roster_(roster) {
   for (int i = 0; i < plan.job().workers(); ++i) parts_[{proto::WORKER, i}];
@@ -176,10 +176,12 @@ absl::Status GroupMembership::Proceed(int64_t counted, bool replaced, Nanosecond
 }
 
 absl::Status GroupMembership::Wait(int workers, bool replaced, Nanoseconds now, Actions& actions) {
-  const std::string left = absl::StrCat(workers, workers == 1 ? " worker is left" : " workers are left",
-                                        ", and the job needs ", rules_.least_workers, " (elastic)");
+  const std::string left =
+      absl::StrCat(workers, workers == 1 ? " worker is left" : " workers are left", ", and the job needs ",
+                   rules_.least_workers,
+                   job_.elastic().has_min_workers() ? " (elastic.min_workers)" : " (elastic.on_loss WAIT)");
   if (!replaced) {
-    return CannotForm(absl::StrCat(left, "; max_restarts (", max_restarts_, ") allows no replacement"));
+    return CannotForm(absl::StrCat(left, "; max_restarts (", job_.max_restarts(), ") allows no replacement"));
   }
   if (stage_ != Stage::kWaiting) {
     stage_ = Stage::kWaiting;

@@ -130,8 +130,8 @@ class GroupMembership {
   absl::Status Form(const std::vector<TaskId>& workers, Nanoseconds now, Actions& actions);
   void NoteFailure(int64_t counted);
 
+  const proto::Job& job_;
   const GroupRules rules_;
-  const int max_restarts_;
   const bool active_;
   Roster& roster_;
 

@@ -159,7 +159,7 @@ void JobController::GroupFormed(Nanoseconds now, Actions& actions) {
   const proto::GroupChange& change = group_.Changed(again, unrecorded, now, own_.started_ns());
   actions.push_back(WriteJournal{journal::Group(change.generation(), step, members)});
   proto::ProgressEvent event;
-  event.set_note(absl::StrFormat("%d of %d workers go on from step %d after %.2f s", members.size(),
+  event.set_note(absl::StrFormat("%d of %d workers go on from step %d after %.3f s", members.size(),
                                  plan_.job().workers(), step, change.stall_seconds()));
   actions.push_back(Report{std::move(event)});
 

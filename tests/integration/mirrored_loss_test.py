@@ -46,6 +46,9 @@ class MirroredLossTest(TethysTest):
                 self.assert_ends_well(run, epochs)
                 changes = run.summary()["group_change"]
                 self.assertEqual(len(changes[0]["worker"]), 2, changes)
+                self.assertGreater(changes[0]["stall_seconds"], 0)
+                self.assertRegex(run.output, "2 of 3 workers go on from step [0-9]+ after ")
+                self.assertRegex(run.output, "s in all; 1 worker was lost; training stood still for ")
 
     def test_replacement_joins(self):
         with mirrored(3, "max_restarts=1", epochs=8) as run:

@@ -50,6 +50,26 @@ class RunDetailsTest : public ::testing::Test {
   const std::string path_ = directory_.Path("set/run");
 };
 
+TEST_F(RunDetailsTest, LossesOfWorkersAreShownWithWhatFollowed) {
+  proto::RunSummary summary;
+  summary.set_status("succeeded");
+  proto::WorkerLoss& loss = *summary.add_worker_loss();
+  loss.set_worker(1);
+  loss.set_reason("its session ended");
+  loss.set_seconds(2);
+  proto::GroupChange& change = *summary.add_group_change();
+  change.set_seconds(3);
+  change.set_step(7);
+  change.add_worker(0);
+  change.set_cause("lost worker 1");
+  change.set_stall_seconds(0.25);
+  ASSERT_TRUE(WriteSummary(path_, summary).ok());
+  EXPECT_THAT(Text(),
+              AllOf(HasSubstr("\nlosses      1 worker was lost; training stood still for 250 ms in all\n"),
+                    HasSubstr("\n            after 2 s worker 1 was lost: its session ended\n"),
+                    HasSubstr("after 3 s 1 worker went on from step 7 (lost worker 1), after training")));
+}
+
 TEST_F(RunDetailsTest, EndedRunShowsTheNumbersOfItsSummary) {
   proto::RunSummary summary;
   summary.set_status("failed");

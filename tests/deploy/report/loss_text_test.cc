@@ -25,24 +25,38 @@ TEST(LossText, LossesAndNewGroupsOfAMirroredRun_AreToldInOrderOfTime) {
   const proto::RunSummary summary = Summary(R"(
     worker_loss { worker: 1 host: "slave2" reason: "its session ended" seconds: 2 replaced_seconds: 1.5 }
     worker_loss { worker: 0 reason: "it was silent for 10 s" seconds: 20 }
-    group_change { seconds: 2.5 step: 120 worker: [ 0, 2 ] stall_seconds: 0.25 steps_again: 1 unrecorded_samples: 32 }
-    group_change { seconds: 3.5 step: 150 worker: [ 0, 1, 2 ] stall_seconds: 0.25 }
-    group_change { seconds: 21 step: 400 worker: 2 stall_seconds: 0.5 steps_again: 2 }
+    group_change { seconds: 2.5 step: 120 worker: [ 0, 2 ] stall_seconds: 0.25 steps_again: 1 unrecorded_samples: 32
+                   cause: "lost worker 1" }
+    group_change { seconds: 3.5 step: 150 worker: [ 0, 1, 2 ] stall_seconds: 0.25 cause: "a replacement joined" }
+    group_change { seconds: 21 step: 400 worker: 2 stall_seconds: 0.5 steps_again: 2 cause: "lost worker 0" }
   )");
   EXPECT_EQ(LossText(summary),
             "2 workers were lost; training stood still for 1 s in all, and 3 steps were made again");
   EXPECT_THAT(
       LossLines(summary),
-      ElementsAre("after 2 s worker 1 on slave2 was lost: its session ended; a replacement took part "
-                  "1.5 s later",
-                  "after 2.5 s 2 workers went on from step 120, after training had stood still for "
-                  "250 ms; 1 step was made again; losses and accuracies omit 32 samples, whose records "
-                  "were lost with a worker",
-                  "after 3.5 s 3 workers went on from step 150, after training had stood still for "
-                  "250 ms",
-                  "after 20 s worker 0 was lost: it was silent for 10 s",
-                  "after 21 s 1 worker went on from step 400, after training had stood still for "
-                  "500 ms; 2 steps were made again"));
+      ElementsAre(
+          "after 2 s worker 1 on slave2 was lost: its session ended; a replacement took part "
+          "1.5 s later",
+          "after 2.5 s 2 workers went on from step 120 (lost worker 1), after training had stood still for "
+          "250 ms; 1 step was made again; losses and accuracies omit 32 samples, whose records "
+          "were lost with a worker",
+          "after 3.5 s 3 workers went on from step 150 (a replacement joined), after training had stood "
+          "still for "
+          "250 ms",
+          "after 20 s worker 0 was lost: it was silent for 10 s",
+          "after 21 s 1 worker went on from step 400 (lost worker 0), after training had stood still for "
+          "500 ms; 2 steps were made again"));
+}
+
+TEST(LossText, GroupThatFormedAgainWithoutALoss_IsTold) {
+  const proto::RunSummary summary = Summary(R"(
+    group_change { seconds: 3 step: 7 worker: [ 0, 1 ] stall_seconds: 0.5 cause: "worker 1: the exchange failed" })");
+  EXPECT_EQ(LossText(summary),
+            "the workers formed a new group 1 time; training stood still for 500 ms in all");
+  EXPECT_THAT(
+      LossLines(summary),
+      ElementsAre("after 3 s 2 workers went on from step 7 (worker 1: the exchange failed), after training "
+                  "had stood still for 500 ms"));
 }
 
 TEST(LossText, LossOfAnAsynchronousRun_HasNoStand) {

@@ -347,5 +347,16 @@ TEST_F(VerdictTest, VariantWhoseRunsDifferInTheExchange_IsListed) {
   EXPECT_THAT(Text(), Not(HasSubstr("alike")));
 }
 
+TEST_F(VerdictTest, RunThatLostAWorker_IsListedWithTheCostOfTheLoss) {
+  proto::RunPoint& run = *Add("mirrored", Value(1, 10), Value(1, 0.87)).add_run();
+  run.set_name("run-1");
+  run.set_status("succeeded");
+  EXPECT_THAT(Text(), Not(HasSubstr("losses of workers")));
+  run.set_losses("1 worker was lost; training stood still for 40 ms in all");
+  EXPECT_THAT(Text(),
+              HasSubstr("The times contain losses of workers: mirrored, run run-1 (1 worker was lost; "
+                        "training stood still for 40 ms in all)."));
+}
+
 }  // namespace
 }  // namespace tethys

@@ -259,7 +259,7 @@ TEST_F(GroupTest, JobWithFewerWorkersThanMinWorkersAndNoRestartsLeftEnds) {
   Tick(3);
   EXPECT_THAT(
       std::string(end_.message()),
-      HasSubstr("2 workers are left, and the job needs 3 (elastic); max_restarts (0) allows no replacement"));
+      HasSubstr("2 workers are left, and the job needs 3 (elastic.min_workers); max_restarts (0) allows no replacement"));
 }
 
 TEST_F(GroupTest, EvaluationIsRepeatedByTheNextGroup) {
