@@ -149,7 +149,8 @@ absl::Status GroupMembership::CannotForm(const std::string& why) const {
                                              ": --resume goes on from the last checkpoint"));
 }
 
-absl::Status GroupMembership::Proceed(int64_t counted, bool replaced, Nanoseconds now, Actions& actions) {
+absl::Status GroupMembership::Proceed(int64_t counted, bool replaced, bool interrupted, Nanoseconds now,
+                                      Actions& actions) {
   if (stage_ != Stage::kHalting && stage_ != Stage::kWaiting) return absl::OkStatus();
   if (failures_ > kTooManyFailures) {
     return CannotForm(absl::StrCat("exchanges failed ", failures_, " times in a row"));
@@ -168,7 +169,7 @@ absl::Status GroupMembership::Proceed(int64_t counted, bool replaced, Nanosecond
   if (!newest.has_value() || *newest < counted) {
     return CannotForm(absl::StrCat("no other worker has the parameters of step ", counted));
   }
-  if (static_cast<int>(workers.size()) < rules_.least_workers) {
+  if (static_cast<int>(workers.size()) < (interrupted ? 1 : rules_.least_workers)) {
     return Wait(static_cast<int>(workers.size()), replaced || arrives, now, actions);
   }
   step_ = *newest;

@@ -83,9 +83,10 @@ class GroupMembership {
   // Halts the group. Requires kFormed or kForming. `counted`: the number of steps that count.
   void Halt(int64_t counted, Nanoseconds now, Actions& actions);
   // While halting or waiting: forms the next group if all have answered and are enough. Otherwise and in
-  // other stages, does nothing. `replaced`: a lost worker will be replaced. Unavailable: no worker has the
-  // parameters of `counted` steps any more, or too few workers are left.
-  absl::Status Proceed(int64_t counted, bool replaced, Nanoseconds now, Actions& actions);
+  // other stages, does nothing. `replaced`: a lost worker will be replaced. `interrupted`: the user has ended
+  // the job, so that the next group only saves a checkpoint, for which any number of workers is enough.
+  // Unavailable: no worker has the parameters of `counted` steps any more, or too few workers are left.
+  absl::Status Proceed(int64_t counted, bool replaced, bool interrupted, Nanoseconds now, Actions& actions);
 
   // True if `worker`, one of the `silent` workers, is not given up yet (kHolderPatience, kMajorityPatience).
   bool Spared(TaskId worker, const std::vector<TaskId>& silent, Nanoseconds silence, Nanoseconds now) const;

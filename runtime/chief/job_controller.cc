@@ -303,6 +303,8 @@ void JobController::OnInterrupt(Nanoseconds now, Actions& actions) {
   if (!course_.training_begun()) {
     return Stop(absl::CancelledError("interrupted before training began"), TaskId(), now, actions);
   }
+  // The next group needs no replacement any more.
+  if (course_.phase() == JobPhase::kRegroup) return Proceed(now, actions);
   // At a barrier there is no segment to cut, and no segment begins after an interrupt (job_course.h).
   if (course_.phase() != JobPhase::kTrain) return;
   // Workers on leases use the batches that they hold and get no more batches.

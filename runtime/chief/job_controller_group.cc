@@ -108,7 +108,8 @@ bool JobController::MustRegroup() const {
 }
 
 void JobController::Proceed(Nanoseconds now, Actions& actions) {
-  const absl::Status status = group_.Proceed(held_.next(), losses_.awaits_replacement(), now, actions);
+  const absl::Status status =
+      group_.Proceed(held_.next(), losses_.awaits_replacement(), interrupted(), now, actions);
   if (!status.ok()) Fail(status, group_.last_lost(), now);
 }
 

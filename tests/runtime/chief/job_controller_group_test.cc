@@ -262,6 +262,24 @@ TEST_F(GroupTest, JobWithFewerWorkersThanMinWorkersAndNoRestartsLeftEnds) {
       HasSubstr("2 workers are left, and the job needs 3 (elastic.min_workers); max_restarts (0) allows no replacement"));
 }
 
+TEST_F(GroupTest, InterruptOfAJobThatWaitsForAReplacement_SavesWithTheRemainingWorkers) {
+  Begin("workers: 3 strategy { mirrored {} } max_restarts: 1 elastic { on_loss: WAIT }");
+  Record(0, 0, 0, 4);
+  Vanish(Worker(1));
+  Halted(0, 1, 1);
+  Halted(2, 1, 1);
+  EXPECT_THAT(Log(), ElementsAre("w0 halt", "w2 halt")) << "the job waits for a replacement";
+  Interrupt();
+  EXPECT_THAT(Log(), ElementsAre("w0 form", "w2 form"));
+  Formed(0, 2);
+  Formed(2, 2);
+  EXPECT_THAT(Log(), ElementsAre("w0 run", "w2 run"));
+  EXPECT_EQ(LastRun().begin(), LastRun().end()) << "no step is left";
+  for (const int worker : {0, 2}) Say(Worker(worker), "run_done { run: 2 }");
+  EXPECT_THAT(Log(), ElementsAre("open"));
+  EXPECT_EQ(saved_state_.step(), 1);
+}
+
 TEST_F(GroupTest, EvaluationIsRepeatedByTheNextGroup) {
   Begin("workers: 2 strategy { mirrored {} }");
   Train(0, 1, {{0, 5}, {10, 15}});
