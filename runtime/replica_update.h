@@ -39,8 +39,7 @@ class ReplicaUpdate {
  public:
   // Creates an update of `ranges`: all trainable variables, or the parts of them that this worker updates.
   // `device`, `stream` and `clock` must outlive the ReplicaUpdate. `slots` may have been used by an earlier
-  // update with the same `config`; null: the update has slots of its own. InvalidArgument: as
-  // CreateOptimizer.
+  // update with the same `config`; null: the update has slots of its own. Has the errors of CreateOptimizer.
   static absl::StatusOr<ReplicaUpdate> Create(const proto::Optimizer& config,
                                               const std::vector<NamedRange>& ranges,
                                               LearningRateSchedule schedule, Device& device, Stream& stream,

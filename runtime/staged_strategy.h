@@ -1,7 +1,7 @@
-// Runs an inner strategy that exchanges host memory for a device whose memory the host cannot use (a GPU).
-// Gradients are copied to the host range by range as backward computes them, on a separate stream, so that
-// the exchange overlaps with backward. EnqueueEnd copies the result of the exchange to the device. The inner
-// strategy does everything else.
+// Lets a device whose memory the host cannot use (a GPU) train with an inner strategy that exchanges data in
+// host memory. Gradients are copied to the host range by range as backward computes them, on a separate
+// stream, so that the exchange overlaps with backward. EnqueueEnd copies the result of the exchange to the
+// device. The inner strategy does everything else.
 //
 // Called by the training thread only, which also owns the device.
 #ifndef TETHYS_RUNTIME_STAGED_STRATEGY_H_

@@ -122,9 +122,9 @@ class Strategy {
   // For logs and reports: how gradients are exchanged; empty if they are not exchanged.
   virtual std::string Describe() const { return ""; }
 
-  // Sums over all workers, for layers that normalise the batches of all workers as one batch; all workers
-  // must compute the same sums in each step. Usable after Prepare, while the strategy lives. Null: layers use
-  // the batch of this worker.
+  // Returns the reducer that sums arrays over all workers, for layers that normalise the batches of all
+  // workers as one batch; all workers must compute the same sums in each step. Usable after Prepare, while
+  // the strategy lives. Null: layers use the batch of this worker.
   virtual StreamReducer* worker_sums() { return nullptr; }
 
   // Called once per plan, before the first step. `ready_order` are disjoint ranges of the gradient arena in

@@ -1,5 +1,5 @@
-// Sums over the workers. The time of a sum counts as the step's exchange although a layer waits for the sum
-// in forward or backward.
+// Sums arrays over the workers. The recorder counts the time of a sum as the step's exchange, although a
+// layer waits for the sum in forward or backward.
 #ifndef TETHYS_WORKERS_MEASURED_SUMS_H_
 #define TETHYS_WORKERS_MEASURED_SUMS_H_
 
@@ -17,7 +17,7 @@ class MeasuredSums final : public StreamReducer {
   MeasuredSums(StreamReducer& sums, StepRecorder& recorder, const Clock& clock)
       : sums_(sums), recorder_(recorder), clock_(clock) {}
 
-  // From SetAside(true) to SetAside(false), AllReduce exchanges nothing and leaves `data` as they are.
+  // From SetAside(true) to SetAside(false), AllReduce exchanges nothing and leaves `data` unchanged.
   void SetAside(bool aside) { aside_ = aside; }
 
   // While AllReduce blocks, the step does not compute (see StepRecorder::computing).

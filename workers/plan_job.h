@@ -17,8 +17,8 @@ namespace tethys {
 absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job);
 
 // Checks a resumed job that continues at `position` of an epoch. FailedPrecondition: the last batch of the
-// rest of the epoch is too small, as in PlanJob. (If the batch size has changed, the rest of an epoch may end
-// with another batch than a whole epoch.)
+// rest of the epoch is too small, as in PlanJob. (If the batch size has changed, the last batch of the rest
+// of an epoch may have another size than the last batch of a whole epoch.)
 absl::Status CheckRestOfEpoch(const proto::JobPlan& plan, int64_t position);
 
 // Checks a host's files, with `file_samples` as in Datasets, against a plan that divides files among workers.

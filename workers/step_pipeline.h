@@ -72,7 +72,8 @@ class StepPipeline {
   // The number of the step whose exchange failed after its gradients were computed; nullopt: there is none.
   // Other workers may have made this step. Known only if the host drives the exchange.
   absl::optional<int64_t> computed() const { return computed_; }
-  // Changes the moving statistics by the batch of the step computed(), which must exist.
+  // Enqueues the update of the moving statistics from the batch of step computed(). Requires that computed()
+  // is not nullopt.
   absl::Status EnqueueStatisticsOfComputed();
 
  private:
@@ -93,7 +94,7 @@ class StepPipeline {
   absl::Status CauseOf(const absl::Status& failed, int parity);
   absl::Status Launch(int parity, absl::FunctionRef<absl::Status()> work);
   void SetNumbers(const StepInfo& step);
-  // The numbers of the step's micro-batches.
+  // The StepNumbers of the micro-batches of a step of this parity.
   StepNumbers* Numbers(int parity) {
     return static_cast<StepNumbers*>(numbers_->data()) + parity * micro_batches();
   }

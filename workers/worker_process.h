@@ -18,7 +18,8 @@ namespace tethys {
 // the chief before RunWorker returns.
 absl::Status RunWorker(const TaskOptions& options);
 
-// The life of a worker, for LiveAsTask: all of RunWorker but the session. All arguments must outlive it.
+// The life of a worker, for LiveAsTask: all of RunWorker but the session. All arguments must outlive the
+// returned object.
 std::unique_ptr<TaskLife> CreateWorkerLife(const TaskOptions& options, TaskSession& session,
                                            RingListener& listener, const Clock& clock, WorkerCourse& course,
                                            OrderReader& orders);

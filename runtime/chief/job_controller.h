@@ -173,7 +173,7 @@ class JobController {
   int64_t NextOrderId();
   double SecondsSinceStart(Nanoseconds now) const { return ToSeconds(now - own_.started_ns()); }
   absl::Status RestoreParts(const proto::ChiefState& state);
-  absl::Status CheckStages() const;  // Whether the parts' stages fit together.
+  absl::Status CheckStages() const;  // Checks that the stages of all parts fit together.
 
   void Send(TaskId id, proto::ToTask order, Actions& actions) {
     actions.push_back(SendOrder{id, std::move(order)});

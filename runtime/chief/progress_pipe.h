@@ -20,7 +20,7 @@ namespace tethys {
 //  one Progress and one Pulse are queued; a newer Progress or Pulse replaces the queued one. An empty event
 //  (a sign of life) is queued only if the queue is empty.
 //  2. Every other event is written. The only exception: while kMostWaiting events are queued, epochs and
-//  notes are left out, and a later note says how many.
+//  notes are left out, and a later note says how many were left out.
 class ProgressPipe {
  public:
   static constexpr int kMostWaiting = 1 << 14;

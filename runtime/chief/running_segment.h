@@ -39,7 +39,7 @@ class RunningSegment {
   // these batches available for leases and returns true. Requires that all workers have ended the run.
   bool ReopenIfUnfinished();
 
-  // End the segment early: CutAfter after its first `steps` steps, CutToLeased after the last leased batch.
+  // CutAfter ends the segment early, after its first `steps` steps; CutToLeased, after the last leased batch.
   // Both require Open.
   void CutAfter(int64_t steps);
   void CutToLeased();
@@ -56,15 +56,15 @@ class RunningSegment {
   absl::Status CheckAllUsed() const;
   int64_t used_count() const { return ledger_.has_value() ? ledger_->used_count() : 0; }
 
-  // Convert a position over the whole job into positions in the epoch, and back. Positions accepts any
-  // numbers; for numbers beyond the limits of a job it returns [-1, 0), which is in no segment.
+  // These functions convert a position over the whole job into positions in the epoch, and back. Positions
+  // accepts any numbers; for numbers beyond the limits of a job it returns [-1, 0), which is in no segment.
   Slice Positions(int64_t sample_begin, int64_t count) const;
   int64_t SampleBegin(Slice positions) const;
 
   // The last epoch whose positions, counted over the whole job, are within the limits of a job.
   int64_t last_epoch() const;
   int64_t run() const { return run_; }
-  // The steps of the segment before the current run.
+  // The number of the segment's steps that earlier runs have completed.
   int64_t made() const { return made_; }
   const TrainingSegment& segment() const { return segment_; }
   LeaseBook& leases() { return leases_; }

@@ -43,7 +43,7 @@ class WorkerLosses {
 
   // Settles each batch that the worker held, by the servers' reports: it is used, torn, or free again.
   void Settle(TaskId id, Actions& actions);
-  // Whether the worker's process is the replacement of a lost one, and did not train until now.
+  // Whether the worker's process is the replacement of a lost one, and has not trained yet.
   bool Awaited(TaskId id) const;
   // Notes that the replacement of a lost worker trains from now on.
   void Replaced(TaskId id, Nanoseconds now, Actions& actions);
@@ -73,7 +73,7 @@ class WorkerLosses {
     Nanoseconds lost_at = 0;
   };
 
-  // What follows from the newest loss, in words.
+  // A text for the user: how the job goes on after the newest loss.
   std::string WhatFollows() const;
   void Ask(TaskId id, bool takes_part, Actions& actions);
   void SendToServers(proto::Fence& fence, Actions& actions);  // Sets the next round in `fence`.

@@ -70,7 +70,7 @@ class SecureSocket {
   int64_t key_updates() const { return key_updates_; }
 
   // Send and receive like SendSome and ReceiveSome (runtime/base/socket.h). Require that the handshake is
-  // complete. Bytes that Send did not take must be offered again unchanged; Send may take no bytes while an
+  // complete. Bytes that Send did not take must be offered again unchanged; Send may return 0 while an
   // earlier record is being sent. Call Receive until it returns 0 before polling: data may already be
   // buffered.
   absl::StatusOr<int64_t> Send(absl::Span<iovec> parts);

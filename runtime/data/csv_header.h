@@ -18,7 +18,8 @@ namespace tethys {
 // allowed beside the names, because pandas writes them for columns without names.
 bool IsCsvHeader(absl::string_view line, char delimiter);
 
-// True for "sep=;", which spreadsheets write and read before the header.
+// True for "sep=" and one more character, such as "sep=;": a line that spreadsheets write and read before the
+// header to name the delimiter.
 bool IsSeparatorLine(absl::string_view line);
 
 // How a file's lines are split into columns.

@@ -1,5 +1,5 @@
-// Text files whose lines are read by number. The position of each line is held in memory, 8 bytes a line; the
-// contents of the lines stay in the files. Opening a file reads all of it once. Immutable; thread-safe.
+// Reads the lines of a text file by their numbers. The position of each line is held in memory, 8 bytes a
+// line; the contents of the lines stay in the file. Find reads the whole file once. Immutable; thread-safe.
 #ifndef TETHYS_RUNTIME_DATA_CSV_LINES_H_
 #define TETHYS_RUNTIME_DATA_CSV_LINES_H_
 
@@ -21,7 +21,7 @@ class CsvLines {
 
   // Finds the lines of a file. A line ends with a line feed, or with a carriage return and a line feed; the
   // last line may end with the file. Empty lines at the end are left out. InvalidArgument: an empty line
-  // elsewhere, a line longer than kMostLineBytes, or no line at all (IsEmptyFile).
+  // elsewhere, a line longer than kMostLineBytes, or no line at all (IsEmptyFile is true for this error).
   static absl::StatusOr<CsvLines> Find(std::shared_ptr<const ByteSource> file);
 
   // Leaves out lines at the end that have only delimiters and blanks, which spreadsheets write for rows
@@ -40,7 +40,7 @@ class CsvLines {
 
   std::shared_ptr<const ByteSource> file_;
   std::vector<int64_t> begins_;
-  int64_t end_;  // The end of the last line, or of the first empty or blank line behind it.
+  int64_t end_;  // Position in the file, in bytes, at which the last line ends.
 };
 
 }  // namespace tethys

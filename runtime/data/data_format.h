@@ -42,7 +42,8 @@ struct DataFormat {
   // True if the job has this part. Every job has kTrain.
   bool (*has)(const proto::Data& data, DataPart part) = nullptr;
   // The paths of a part's files or, for folders with very many files, of some files in every folder. A host
-  // that has these files is taken to have the part. NotFound: no file matches a pattern, or no such folder.
+  // that has these files is taken to have the part. NotFound: no file matches a pattern, or a folder does not
+  // exist.
   absl::StatusOr<std::vector<std::string>> (*files)(const proto::Data& data, DataPart part) = nullptr;
   // Every file of a part, if `files` returns only some of them; otherwise null.
   absl::StatusOr<std::vector<std::string>> (*every_file)(const proto::Data& data, DataPart part) = nullptr;

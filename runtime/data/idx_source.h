@@ -10,7 +10,7 @@
 
 namespace tethys {
 
-// Reads the file. All labels are 0, in the given format. Has the errors of ReadIdx.
+// Reads the file at `path`. All labels are 0, in the format `labels`. Has the errors of ReadIdx.
 absl::StatusOr<std::shared_ptr<const SampleSource>> OpenIdxImages(const std::string& path,
                                                                   const LabelFormat& labels);
 

@@ -34,7 +34,7 @@ class KeptScaling {
     ValueType type = ValueType::kByte;
   };
 
-  // `cache_dir` as in HostCache::Open.
+  // `cache_dir` is the `folder` that HostCache::Open gets.
   KeptScaling(std::string cache_dir, Origin origin)
       : cache_dir_(std::move(cache_dir)), origin_(std::move(origin)) {}
 

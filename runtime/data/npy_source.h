@@ -10,8 +10,8 @@
 
 namespace tethys {
 
-// All labels are 0, in the given format. InvalidArgument: values of other types than uint8 and float32, or an
-// array with one axis. Also the errors of OpenNpyArray.
+// Reads the array at `path`. All labels are 0, in the format `labels`. InvalidArgument: values of other types
+// than uint8 and float32, or an array with one axis. Also the errors of OpenNpyArray.
 absl::StatusOr<std::shared_ptr<const SampleSource>> OpenNpySamples(const std::string& path,
                                                                    const LabelFormat& labels);
 

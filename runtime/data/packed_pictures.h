@@ -32,9 +32,10 @@ class PackedPictures {
   static constexpr Nanoseconds kPatience = 10 * kSecond;
 
   // Packs `count` pictures, unless the cache holds a pack of the present files: a file with another size or
-  // time of change makes another pack. `cache_dir` as in HostCache::Open. Returns null if the pictures are
-  // not small, or if the cache cannot be used or is full; then each picture is read from its own file. Has
-  // the errors of StateOfLocalFile and ReadPictureFile; DataLoss: a file changed while it was packed.
+  // time of change makes another pack. `cache_dir` is the `folder` that HostCache::Open gets. Returns null if
+  // the pictures are not small, or if the cache cannot be used or is full; then each picture is read from its
+  // own file. Has the errors of StateOfLocalFile and ReadPictureFile; DataLoss: a file changed while it was
+  // packed.
   static absl::StatusOr<std::shared_ptr<const PackedPictures>> Open(
       const std::string& cache_dir, int64_t count, absl::FunctionRef<std::string(int64_t)> path_of,
       Nanoseconds patience = kPatience);

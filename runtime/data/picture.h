@@ -56,8 +56,8 @@ bool IsPicture(const Shape& sample);
 // The bytes of a PNG file. Requires IsPicture(sample).
 absl::StatusOr<std::string> EncodePng(const uint8_t* values, const Shape& sample);
 
-// Convert between the shape of a picture, [height, width, channels], and the shape of its sample, which for a
-// grey picture has no axis of channels: [height, width].
+// These functions convert between the shape of a picture, [height, width, channels], and the shape of its
+// sample, which for a grey picture has no axis of channels: [height, width].
 Shape WithoutGreyChannel(const Shape& picture);
 Shape WithChannels(const Shape& sample);
 

@@ -24,7 +24,7 @@ std::string SampleEntryName(const std::string& key);
 struct SampleCacheRequest {
   proto::Data::Cache where = proto::Data::DISK;  // MEMORY or DISK.
   SampleCacheContent content;
-  LabelRules rules;         // Labels from the cache are checked, too.
+  LabelRules rules;         // Rules that every label must keep, also a label read from the cache.
   int threads = 1;          // The number of threads that fill the cache, at least 1.
   std::string description;  // For errors: "data/pets".
 };

@@ -48,7 +48,8 @@ struct SampleCacheContent {
 };
 
 std::string SampleCacheHeader(const SampleCacheContent& content);
-// Checks the bytes of the header, and that it fits a file of `size` bytes. DataLoss names the fault.
+// Checks the bytes of the header, and that a cache with this header has `size` bytes. DataLoss names the
+// fault.
 absl::StatusOr<SampleCacheContent> ParseSampleCacheHeader(absl::Span<const uint8_t> header, int64_t size);
 
 }  // namespace tethys

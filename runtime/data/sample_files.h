@@ -1,6 +1,6 @@
-// The samples of one part of the data that lie in several files, in the order of the files. For formats whose
-// message in job.proto names the files as `repeated bytes train` and `test`, and whose files hold both values
-// and labels.
+// The samples of one part of the data, which may lie in several files, in the order of the files. Used by
+// formats whose message in job.proto names the files as `repeated bytes train` and `test`, and whose files
+// hold both values and labels.
 #ifndef TETHYS_RUNTIME_DATA_SAMPLE_FILES_H_
 #define TETHYS_RUNTIME_DATA_SAMPLE_FILES_H_
 

@@ -13,9 +13,9 @@ namespace tethys {
 // True if the file begins like a gzip file.
 absl::StatusOr<bool> LooksGzipped(const ByteSource& packed);
 
-// The contents of the gzip stream, unpacked once per host. `cache_dir` as in HostCache::Open. DataLoss: the
-// stream is damaged, truncated, or followed by other bytes. FailedPrecondition: the file's version is
-// unknown, so a cached copy could be outdated. ResourceExhausted: the cache is full.
+// The contents of the gzip stream, unpacked once per host. `cache_dir` is the `folder` that HostCache::Open
+// gets. DataLoss: the stream is damaged, truncated, or followed by other bytes. FailedPrecondition: the
+// file's version is unknown, so a cached copy could be outdated. ResourceExhausted: the cache is full.
 absl::StatusOr<std::shared_ptr<const ByteSource>> Unpacked(const ByteSource& packed,
                                                            const std::string& cache_dir);
 

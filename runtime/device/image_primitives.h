@@ -24,7 +24,7 @@ struct ConvolutionShape {
   int64_t out = 0;
   Window window;
   bool relu = false;
-  int64_t groups = 1;    // Divides in.channels and out.
+  int64_t groups = 1;    // Must divide in.channels and out.
   bool has_bias = true;  // False: `bias` and `dbias` are null.
   // Elements of one filter, and of all filters.
   int64_t filter_elements() const { return window.height.size * window.width.size * (in.channels / groups); }

@@ -27,7 +27,7 @@ struct LossResult {
 // NaN, and add to no sum. Other rows have weight 1.
 struct LossTensors {
   const void* outputs = nullptr;
-  // Class numbers; for a loss with targets, the bits of float32 values.
+  // Class indices; for a loss with targets, the bits of float32 values.
   const int32_t* labels = nullptr;
   const float* weights = nullptr;  // One weight for each row: [rows].
   void* doutputs = nullptr;      // Gradients of loss_sum, overwritten. Null: the caller needs only the loss.

@@ -99,9 +99,9 @@ class BatchNormalisationPrimitive {
   //   moving = decay * moving + (1 - decay) * share * statistic of the batch
   // For a later part of a step's batch (later_part), moving itself is not multiplied by decay. The batch's
   // statistics are the means of its groups' statistics, weighted by their samples. Here, the variance of a
-  // group is divided by the number of values less 1, if there are two or more (the estimate from a sample).
-  // `share` and `refused` are in device memory. If *refused is not 0, the statistics do not change; without
-  // `refused` (null), they always change.
+  // group of n values is the sum of squared deviations divided by n - 1 (the estimate from a sample), or by 1
+  // if n is 1. `share` and `refused` are in device memory. If *refused is not 0, the statistics do not
+  // change; without `refused` (null), they always change.
   virtual absl::Status UpdateMovingStatistics(Stream& stream, const float* share, const int32_t* refused,
                                               float* mean, float* variance) = 0;
 

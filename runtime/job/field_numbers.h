@@ -21,7 +21,8 @@ using FieldVisitor =
                        const std::string& path)>;
 void ForEachField(absl::string_view path, google::protobuf::Message& root, const FieldVisitor& visit);
 
-// Read or write a number, enum or boolean as a double, which is exact for integers below 2^53.
+// These functions read or write a number, enum or boolean as a double, which is exact for integers below
+// 2^53.
 double GetNumber(const google::protobuf::Message& holder, const google::protobuf::FieldDescriptor& field);
 void SetNumber(double value, const google::protobuf::FieldDescriptor& field,
                google::protobuf::Message& holder);

@@ -13,9 +13,10 @@
 
 namespace tethys {
 
-// A field, or a message with all its fields. Both names are paths in a job, without indices. The messages
-// around a former name still exist, and so does the message around the present name. The message into which
-// one row moves its field never lies inside the message into which another row moves its field.
+// The renaming of a field, or of a message with all its fields. Both names are paths in a job, without
+// indices. The messages around a former name still exist, and so does the message around the present name.
+// The message into which one row moves its field never lies inside the message into which another row moves
+// its field.
 struct RenamedField {
   absl::string_view former;
   absl::string_view now;

@@ -59,8 +59,8 @@ class LayerGraph {
   bool runs_backward(int layer) const { return needs_gradient_[layer + 1]; }
   // One element for each input of the layer.
   const std::vector<GradientPart>& gradient_parts(int layer) const { return gradient_parts_[layer]; }
-  // True if backward of this layer must not change the output's gradient, because another value's gradient
-  // shares its memory.
+  // True if backward of this layer must not change the output's gradient, because the gradient of another
+  // value lies in the same memory.
   bool keeps_gradient(int layer) const { return keeps_gradient_[layer]; }
 
  private:

@@ -37,8 +37,8 @@ struct PlanOptions {
   uint64_t seed = 0;  // Seed of dropout.
   // Number of parts of a batch that are normalised separately; see BatchNormalisationShape.
   int64_t groups = 1;
-  // For a plan that trains: sums over the workers whose batches are normalised as one batch. Must outlive the
-  // plan. Null: each worker's batch is normalised separately.
+  // For a plan that trains: sums statistics over the workers, so that the batches of all workers are
+  // normalised as one batch. Must outlive the plan. Null: each worker's batch is normalised separately.
   StreamReducer* sums = nullptr;
   bool recomputes = false;  // True: backward computes values again to save memory; see PlanStepMemory.
 };
@@ -69,7 +69,7 @@ class Plan {
   // reads host memory, the batch must not change until its Forward has returned, and no other batch may be
   // handed over before that. Otherwise the batch is copied while earlier steps compute, up to two batches may
   // wait for TakeBatch, and pinned memory must not change until AwaitUploads has returned. InvalidArgument:
-  // the number of rows of `batch` is not rows(), or the loss does not know a label.
+  // the number of rows of `batch` is not rows(), or a label is not valid for the loss.
   virtual absl::Status Upload(const HostBatch& batch) = 0;
   // Blocks until host batches may be overwritten; no-op if the device reads host memory.
   virtual absl::Status AwaitUploads() = 0;
@@ -78,10 +78,10 @@ class Plan {
   // step to step, so it must not be part of a captured graph either.
   virtual absl::Status TakeBatch() = 0;
 
-  // Sets the numbers of the next step and of all later steps, until they are set again. Before the first
-  // call, the numbers have the default values of StepNumbers. `host` has one element for each micro-batch, in
-  // pinned memory, which is read when the work runs. A no-op if no layer uses the numbers. A graph may
-  // capture the work.
+  // Sets the StepNumbers of the next step and of all later steps, until this function is called again. Before
+  // the first call, the numbers have the default values of StepNumbers. `host` has one element for each
+  // micro-batch, in pinned memory, which is read when the work runs. A no-op if no layer uses the numbers. A
+  // graph may capture the work.
   virtual absl::Status EnqueueStepNumbers(const StepNumbers* host) = 0;
 
   // Converts a micro-batch of the batch that was taken, then runs the forward pass and the loss. Forward and

@@ -37,7 +37,7 @@ class RemoteFile {
 struct RemoteOptions {
   int64_t cache_bytes = int64_t{64} << 20;  // Limit on the cache of all files together.
   int64_t block_bytes = int64_t{2} << 20;   // Bytes of one request when a file is read in order.
-  // Bytes of one request when samples are read at random; divides block_bytes.
+  // Bytes of one request when samples are read at random; must divide block_bytes.
   int64_t random_bytes = int64_t{64} << 10;
   // The most blocks that are fetched ahead of a reader, each by a thread (read_ahead.h).
   int blocks_ahead = 4;
@@ -49,7 +49,7 @@ class RemoteFiles {
  public:
   virtual ~RemoteFiles() = default;
 
-  // InvalidArgument: the URL cannot be used, or the file is empty or a folder. Otherwise the errors of
+  // InvalidArgument: the URL cannot be used, or the file is empty or a folder. Other errors: see
   // RefusalStatus.
   virtual absl::StatusOr<std::shared_ptr<const RemoteFile>> Open(const std::string& url) = 0;
 

@@ -70,7 +70,7 @@ bool SurvivesWorkerLoss(const JobStrategy& strategy, const proto::Device& device
 // The rules of proto::Elastic, with their defaults, for a job that forms new groups.
 struct GroupRules {
   int least_workers = 1;     // A group has at least this many workers.
-  double wait_seconds = 60;  // How long training waits for so many workers.
+  double wait_seconds = 60;  // How long training waits until there are that many workers.
 };
 GroupRules GroupRulesOf(const proto::Job& job);
 

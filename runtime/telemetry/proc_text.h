@@ -36,7 +36,8 @@ absl::StatusOr<int64_t> ParseUsedMemory(absl::string_view text);
 // From /proc/net/dev: bytes of all interfaces; the loopback is included only if `with_loopback`.
 absl::StatusOr<ByteCounts> ParseNetDev(absl::string_view text, bool with_loopback);
 
-// From /proc/self/io: bytes that reached the disks. `in` counts bytes read, `out` bytes written.
+// From /proc/self/io: bytes that this process has read from disks (`in`) and written to disks (`out`),
+// without reads that the page cache answered.
 absl::StatusOr<ByteCounts> ParseSelfIo(absl::string_view text);
 
 // From /proc/vmstat: bytes read from and written to all block devices.

@@ -71,7 +71,7 @@ class ResourceLog {
     void Fill(proto::ResourceSummary& summary) const;
   };
   // A machine's latest sample; `fresh` until it is part of a sum over machines. A sum is made once every
-  // machine that is not gone has a fresh sample.
+  // machine has a fresh sample, except machines that have sent no sample for three intervals.
   struct Latest {
     bool fresh = false;
     int cores = 0;

@@ -42,7 +42,7 @@ inline constexpr int kPhases = 4;
 struct StepStart {
   int64_t step = 0;
   int64_t epoch = 0;
-  int64_t sample_begin = 0;  // Position in the job's order.
+  int64_t sample_begin = 0;  // The step's first position in the job's sample order.
   int64_t samples = 0;
 };
 
@@ -91,7 +91,8 @@ class StepRecorder {
   void EndExchange() { computing_.store(true, std::memory_order_relaxed); }
   // Counts the time since `begin` as exchange. At `begin` the current phase began to wait for other workers.
   void CountAsExchange(Nanoseconds begin);
-  // Records that gradient bucket `index` holds its final sums now; its collective has not begun.
+  // Records that gradient bucket `index` now holds its final sums. The collective of the bucket has not
+  // begun.
   void BucketReady(int index);
   // Ends the oldest step that was begun and not ended. If the step began before the end of the previous step,
   // its time counts from that end, so that totals add up to the time that passed.

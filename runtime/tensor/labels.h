@@ -12,7 +12,7 @@ namespace tethys {
 
 struct LabelFormat {
   Shape shape = {};  // Shape of the labels of one sample. Empty: a single label.
-  // True: labels are float32 values that outputs should equal. False: they are numbers of classes.
+  // True: labels are float32 values that the outputs should equal. False: labels are class indices.
   bool targets = false;
 
   int64_t elements() const {

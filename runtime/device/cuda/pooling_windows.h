@@ -9,7 +9,7 @@
 
 namespace tethys::cuda {
 
-// The range of windows that cover element `at`.
+// Along one axis: the range of windows that cover element `at` of the input.
 __device__ inline Extent CoveringWindows(int64_t at, int64_t size, int64_t stride, int64_t before,
                                          int64_t out) {
   // A window covers the element if position * stride <= shifted < position * stride + size.

@@ -7,7 +7,7 @@
 
 namespace tethys::cuda {
 
-// Implement Device::BeginRange and EndRange.
+// These functions implement Device::BeginRange and Device::EndRange.
 void BeginRange(const char* name, int64_t number);
 void EndRange();
 

@@ -68,13 +68,13 @@ struct CompileArguments {
   bool trains = false;
   // Number of parts of a batch that are normalised separately; see BatchNormalisationShape.
   int64_t groups = 1;
-  // Sums over the workers whose batches are normalised as one batch. Null: the batch of this worker is
-  // normalised alone.
+  // Sums statistics over the workers, so that the batches of all workers are normalised as one batch. Null:
+  // the batch of this worker is normalised alone.
   StreamReducer* sums = nullptr;
   uint64_t seed = 0;  // Seed of random numbers.
   // The numbers of the running step, on the device. Null in a plan that evaluates.
   const StepNumbers* step = nullptr;
-  bool later_part = false;  // True: the layer runs on a later micro-batch of a step than the first.
+  bool later_part = false;  // True: the layer runs on a micro-batch that is not the first of its step.
   // True: Forward applies a relu to the output. Allowed only if OperandUse::applies_relu is true.
   bool relu = false;
   // Variables and statistics are in the order in which the kind added them.

@@ -42,7 +42,8 @@ class CompiledProduct final : public CompiledLayer {
   const VariableMemory bias_;
 };
 
-// `Layer` is proto::Dense or proto::Convolution.
+// Gives a layer without an initializer the default one, which depends on the layer's activation. `Layer` is
+// proto::Dense or proto::Convolution.
 template <typename Layer>
 void CompleteInitializer(Layer& layer) {
   if (layer.initializer() != proto::INITIALIZER_DEFAULT) return;
