@@ -12,7 +12,8 @@
 namespace tethys {
 
 // Invariant: the interruption of a group is raised if a Halt of its generation, or of a later one, has come,
-// even if the Halt came before Begin. An order of the chief may overtake the training thread that way.
+// even if the Halt came before Begin. That can happen because the session's reader thread handles a Halt
+// while the training thread is busy with an earlier order.
 class GroupInterruption {
  public:
   // Called by the session's reader thread. No effect if the newest group has a later generation.

@@ -166,7 +166,7 @@ class Replica {
   absl::Status WarmUp();
   absl::Status CreatePipeline();
   absl::StatusOr<float*> GradientSums();
-  // The strategy's sums over workers; null if the strategy has none.
+  // The reducer with which layers sum over the workers; null if the strategy has none.
   StreamReducer* LayerSums();
   absl::StatusOr<std::unique_ptr<Buffer>> AllocateFloats(int64_t elements);
   absl::Status CompileEvaluation();
@@ -198,7 +198,8 @@ class Replica {
   std::unique_ptr<BatchFeed> feed_;
   std::unique_ptr<Strategy> strategy_;
   StrategyTraits traits_;
-  std::unique_ptr<MeasuredSums> layer_sums_;  // Null without sums or records.
+  // Null if the strategy has no worker_sums(), or the replica no recorder.
+  std::unique_ptr<MeasuredSums> layer_sums_;
   std::unique_ptr<StepPipeline> pipeline_;
 };
 

@@ -17,15 +17,16 @@
 
 namespace tethys {
 
-// Who copies what; equal on all ranks of the group.
+// Says which rank sends its state to which ranks, and how large the state is. Equal on all ranks of the
+// group.
 struct StateCopy {
   int64_t step = 0;         // The number of global steps in the state of the source.
-  int source = 0;           // A rank.
+  int source = 0;           // The rank that sends its state.
   std::vector<int> behind;  // The ranks that take the state, ascending, without the source; may be empty.
-  int64_t parts = 1;        // Parameters, and the optimizer's slots.
+  int64_t parts = 1;        // Number of parts: the parameters and each slot of the optimizer.
   int64_t elements = 0;     // Floats in each part.
-  // Floats in the moving statistics of each rank. They are not copied, because ranks differ in them: who has
-  // none takes the mean of all others.
+  // Floats in the moving statistics of each rank. They are not copied, because ranks differ in them: a rank
+  // that has none takes the mean over the ranks that have some.
   int64_t statistics = 0;
 
   bool takes_part(int rank) const;

@@ -45,8 +45,8 @@ class Trainer {
                                                          GroupInterruption& interruption, const Clock& clock);
 
   // Makes the worker a member of the group, and of no earlier group: attaches the strategy, and takes
-  // parameters where it has none or where they are behind. In the worker's first group without a source,
-  // Setup says which parameters; otherwise the source sends them. Called before the functions below.
+  // parameters if the worker has none or if its parameters are behind. In the worker's first group without a
+  // source, Setup says which parameters; otherwise the source sends them. Called before the functions below.
   // `listener` must outlive the trainer. Sets copy_ns and exchange of `formed`. Internal: the group lacks
   // this worker, or the worker has the parameters of another step than the chief says. Also has the errors of
   // CreateStrategy, of Replica::Attach, of CopyState and of reading a checkpoint.
@@ -58,7 +58,7 @@ class Trainer {
 
   // What the last error of a function of this class means for the worker.
   TaskLife::Trouble trouble() const { return trouble_; }
-  // Sets applied and, in the first call after kBroken, suspect and reason.
+  // Sets the field `applied` of `halted` and, in the first call after kBroken, `suspect` and `reason`.
   void FillHalted(proto::Halted& halted);
   // The number of global steps in parameters and slots; nullopt: the worker has no parameters yet.
   absl::optional<int64_t> applied() const { return applied_; }
@@ -96,13 +96,14 @@ class Trainer {
   // Connects to the group and attaches its strategy. Fills `staged` if this worker is behind.
   absl::Status Connect(const proto::Form& form, RingListener& listener, const StateCopy& copy,
                        StagedState& staged, Nanoseconds& copy_ns);
-  // Makes the copy over the connections of the group.
+  // Copies the state between workers, over the connections of the group.
   absl::Status Copy(Communicator& group, const StateCopy& copy, StagedState& staged);
   // Replaces the worker's state by the copy.
   absl::Status Commit(int64_t step, const StagedState& staged);
-  // Decides what `failed` means, and returns it. `may_be_broken`: it may be the failure of an exchange.
+  // Sets trouble_ to what the error `failed` means, and returns `failed`. `may_be_broken`: `failed` may be
+  // the failure of an exchange.
   absl::Status Left(const absl::Status& failed, bool may_be_broken);
-  // Left, after an error of a step or of an evaluation.
+  // Does the work of Left for an error of a step or of an evaluation.
   absl::Status Failed(const absl::Status& failed);
   // Aborted: the chief has halted the group, or `halted` is true.
   absl::Status MayGoOn(bool halted);
@@ -131,7 +132,7 @@ class Trainer {
   proto::Group group_;
   WorkerPlace place_;
 
-  bool warm_ = false;  // A strategy was attached with a warm-up.
+  bool warm_ = false;  // True once a strategy was attached with a warm-up.
   absl::optional<int64_t> applied_;
   // The moving statistics after step *applied_, which this worker has computed and other workers have made;
   // empty unless this worker is behind.

@@ -3,7 +3,8 @@
 // step, and then the next group makes it again; so a record alone does not count. A step counts
 //
 //   1. when every worker of the group has recorded it, because then nobody can lack it; or
-//   2. when a group has formed whose parameters contain it, because later groups continue from these.
+//   2. when a group has formed whose parameters contain it, because later groups continue from these
+//   parameters.
 //
 // In the second case the records of a lost worker may be missing. Pure; owned by JobController.
 #ifndef TETHYS_RUNTIME_CHIEF_HELD_RECORDS_H_
@@ -28,10 +29,10 @@ struct HeldRecord {
   Nanoseconds clock_offset = 0;  // The chief's clock minus the worker's, when the record arrived.
 };
 
-// A step that counts: the record of each worker of the group, by rank; absent: it is lost.
+// A step that counts: the record of each worker of the group, by rank. A record is absent if it is lost.
 struct CountedStep {
   struct Part {
-    int worker = 0;  // Index.
+    int worker = 0;  // The worker's index.
     absl::optional<HeldRecord> held;
   };
   int64_t step = 0;
@@ -45,8 +46,8 @@ class HeldRecords {
   // records that are held, because their steps are made again.
   void Open(const std::vector<TaskId>& workers, int64_t step);
 
-  // Holds a record. A record of another worker than the group's has no effect. InvalidArgument: it is not of
-  // the worker's next step.
+  // Holds a record. A record of another worker than the group's has no effect. InvalidArgument: the record is
+  // not of the worker's next step.
   absl::Status Add(TaskId worker, const HeldRecord& held);
 
   // The first step that does not count yet.

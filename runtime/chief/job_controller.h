@@ -4,9 +4,11 @@
 // JobCourse decides the order of the stages. Saving, evaluating and pausing are separate state machines: the
 // controller starts them, passes them their events, and continues with their results.
 //
-// The first loss or failure of a task ends the job. If workers train on leased batches (asynchronously and
-// stale-synchronously), the job continues without a lost worker: servers refuse its frames (it is fenced),
-// its leases go to other workers, and a replacement may join.
+// The first loss or failure of a task ends the job, unless the task is a worker and SurvivesWorkerLoss is
+// true for the job. If workers train on leased batches (asynchronously and stale-synchronously), the job then
+// continues without the lost worker: servers refuse the worker's frames (the worker is fenced), its leases go
+// to other workers, and a replacement may join. Otherwise the workers that are left form a new group
+// (FormsNewGroups).
 //
 // The state of the controller can be saved as a message between any two events. A controller restored from
 // the message answers all further events as the original would:
@@ -47,9 +49,9 @@
 namespace tethys {
 
 // Invariants:
-//  1. The job trains only while every task is a member; if workers train on leases, lost workers need not be
-//  members. Parameters change only within a segment (part of an epoch between two barriers), and a segment
-//  ends only after the leases of lost workers are settled.
+//  1. The job trains only while every task is a member, except workers whose loss the job has survived.
+//  Parameters change only within a segment (part of an epoch between two barriers), and a segment ends only
+//  after the leases of lost workers are settled.
 //  2. At most one save is open, and none during a segment.
 //  3. A sample counts as used when the worker's record of its step has arrived.
 //  4. The result of an evaluation covers every sample of its split once. If a worker is lost before it has

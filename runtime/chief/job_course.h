@@ -63,7 +63,7 @@ class JobCourse {
     bool operator==(const State&) const = default;
   };
 
-  // `validates`: the job validates after each epoch. `tests`: it has a test split.
+  // `validates`: the job validates after each epoch. `tests`: the job has a test split.
   JobCourse(bool validates, bool tests) : validates_(validates), tests_(tests) {}
 
   // The next stage at a barrier. kReportEpoch takes no time: call EpochReported, then Next again.

@@ -36,8 +36,8 @@ struct BatchLease {
   bool operator==(const BatchLease&) const = default;
 };
 
-// Cut a segment into batches to lease, in order: SingleBatches into batches of `batch` samples,
-// BatchesOfSteps into each worker's share of each global batch.
+// These functions cut a segment into batches to lease, in order: SingleBatches into batches of `batch`
+// samples, BatchesOfSteps into each worker's share of each global batch.
 std::vector<BatchLease> SingleBatches(Slice segment, int64_t batch);
 std::vector<BatchLease> BatchesOfSteps(Slice segment, int64_t global_batch, int workers);
 
@@ -70,9 +70,9 @@ class LeaseBook {
     std::vector<BatchLease> batches;
     bool last = false;  // True if the worker gets no more leases.
   };
-  // Leases at most `batches` batches to a worker that takes part. Towards the end of the segment, an
-  // asynchronous worker gets fewer batches of those that other workers may get, too. So the last batches are
-  // spread over the workers.
+  // Leases at most `batches` batches to a worker that takes part. Towards the end of the segment, a worker of
+  // an asynchronous job gets fewer of the batches that other workers may get, too, so that the last batches
+  // are spread over the workers.
   Leases Lease(int worker, int batches);
 
   // Notes that the worker has used a batch. FailedPrecondition: the worker does not hold that batch.

@@ -61,7 +61,7 @@ constexpr size_t kMaxNameBytes = 255;  // The limit for names of hosts, addresse
 // one kind, or a file without hosts. `path` is used in errors only.
 absl::StatusOr<std::vector<HostEntry>> ParseHostFile(absl::string_view text, const std::string& path);
 
-// Convert a device kind from and to "cpu" or "cuda". InvalidArgument: any other text.
+// These functions convert a device kind from and to "cpu" or "cuda". InvalidArgument: any other text.
 absl::StatusOr<proto::Device::Kind> ParseDeviceKind(absl::string_view text);
 std::string DeviceKindText(proto::Device::Kind kind);
 

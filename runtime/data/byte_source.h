@@ -46,12 +46,13 @@ bool IsUrlPath(const std::string& path);
 // can use the result.
 std::string AbsolutePath(const std::string& path);
 
-// The state of a regular local file, found without opening it. Has the errors of OpenLocalFile for a file
-// that is missing, not regular or empty.
+// The state of a regular local file.
 struct LocalFileState {
   int64_t size = 0;
   std::string version;  // The text of ByteSource::version.
 };
+// Finds the state of a file without opening the file. Has the errors of OpenLocalFile for a file that is
+// missing, not regular or empty.
 absl::StatusOr<LocalFileState> StateOfLocalFile(const std::string& path);
 
 // The version of the file. Opens the file only if it is on another machine. NotFound: no such file.

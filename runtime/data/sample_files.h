@@ -44,15 +44,16 @@ struct FileLists {
 template <typename File>
 class SampleFiles {
  public:
-  // Opens `paths` in their order. `open` makes a file from its bytes, and counts its samples. A file without
-  // samples, which several writing processes may leave behind, is left out with a note. InvalidArgument: no
-  // file has samples.
+  // The state of one file that was opened, and the number of its samples.
   struct Opened {
     File file;
     int64_t samples = 0;
   };
   using Open = absl::FunctionRef<absl::StatusOr<Opened>(const std::string& path,
                                                         std::shared_ptr<const ByteSource> bytes)>;
+  // Opens `paths` in their order. `open` makes the state of a file from its bytes, and counts its samples. A
+  // file without samples, which several writing processes may leave behind, is left out with a note.
+  // InvalidArgument: no file has samples.
   static absl::StatusOr<SampleFiles> OpenAll(const std::vector<std::string>& paths, Open open) {
     SampleFiles files;
     std::vector<std::string> empty;

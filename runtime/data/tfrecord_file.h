@@ -40,7 +40,7 @@ struct RecordIndexContent {
   std::string key;  // The text of the file's CacheKey.
 };
 std::string RecordIndexHeader(const RecordIndexContent& content);
-// Checks the header, and that it fits an index of `size` bytes. DataLoss names the fault.
+// Checks the header, and that an index with this header has `size` bytes. DataLoss names the fault.
 absl::StatusOr<RecordIndexContent> ParseRecordIndexHeader(absl::Span<const uint8_t> header, int64_t size);
 
 class RecordFile {
@@ -48,9 +48,9 @@ class RecordFile {
   // Files of fewer bytes have no index in the cache.
   static constexpr int64_t kLeastIndexed = 1 << 20;
 
-  // `cache_dir` as in HostCache::Open. `room` is the number of places that may be held in memory; the call
-  // subtracts the number of places that the file now holds. DataLoss and InvalidArgument name the file and
-  // the record.
+  // `cache_dir` is the `folder` that HostCache::Open gets. `room` is the number of places that may be held in
+  // memory; the call subtracts the number of places that the file now holds. DataLoss and InvalidArgument
+  // name the file and the record.
   static absl::StatusOr<RecordFile> Open(std::shared_ptr<const ByteSource> bytes,
                                          const std::string& cache_dir, int64_t& room);
 

@@ -27,7 +27,7 @@ class LearningRateSchedule {
 
   // Samples over which the rate decays; 0 without a decay, or for a decay in steps.
   int64_t decay_samples() const { return decay_samples_; }
-  // Samples at which a decay in steps multiplies the rate.
+  // The numbers of used samples at which a decay in steps multiplies the rate.
   const std::vector<int64_t>& steps() const { return steps_; }
   // Samples of the warm-up; 0 without a warm-up.
   int64_t warm_up_samples() const { return warm_up_samples_; }

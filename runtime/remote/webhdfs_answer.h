@@ -1,4 +1,4 @@
-// Answers of NameNodes and DataNodes (proto/webhdfs.proto). Pure; any thread.
+// Parses the answers of WebHDFS's NameNodes and DataNodes (proto/webhdfs.proto). Pure; any thread.
 #ifndef TETHYS_RUNTIME_REMOTE_WEBHDFS_ANSWER_H_
 #define TETHYS_RUNTIME_REMOTE_WEBHDFS_ANSWER_H_
 

@@ -25,10 +25,11 @@ namespace tethys {
 struct GroupChange {
   // The slots with which the update goes on; null: the update has slots of its own.
   std::shared_ptr<OptimizerSlots> slots = nullptr;
-  // Ends the forming of the group and all exchange in it. Must outlive the strategy. Null: nothing does.
+  // Ends the forming of the group and all exchange in it. Must outlive the strategy. Null: nothing ends them
+  // early.
   Interruption* interruption = nullptr;
   // Mirrored: called when the workers of the group are connected, before the strategy is made; its error is
-  // returned. A collective over the communicator may be made. Null: not called.
+  // returned. The function may make collective calls on `group`. Null: not called.
   std::function<absl::Status(Communicator& group)> connected = nullptr;
 };
 

@@ -13,8 +13,9 @@ namespace tethys::cpu {
 
 class FilterPacking {
  public:
-  // `packed` is a layout of filters without groups, with axes (out, in, height, width). Returns nullopt if
-  // blocks of out are not innermost in the layout, or if its channels do not fill tiles.
+  // Requires that `packed` is a layout of filters without groups, with axes (out, in, height, width). Returns
+  // nullopt if the innermost blocks of the layout are not blocks of out, or if the size of `out` or of `in`
+  // is not a multiple of kTile.
   static std::optional<FilterPacking> Of(const dnnl::memory::desc& packed);
 
   // Packs the filters, and writes zeros into the rest of the packed memory.
