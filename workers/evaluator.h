@@ -13,7 +13,7 @@
 
 namespace tethys {
 
-// Gets the outputs of some samples, from sample `first` on, row by row.
+// A function that receives the outputs of successive samples, from sample `first` on, row by row.
 using UseOutputs = absl::FunctionRef<absl::Status(int64_t first, absl::Span<const float> outputs)>;
 
 // Evaluates samples [slice.begin, slice.end) in natural order, in batches of plan.rows(). `plan` must have

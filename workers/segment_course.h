@@ -19,8 +19,8 @@ namespace tethys {
 // One worker's batch: positions in the epoch's order.
 struct BatchAssignment {
   Slice positions;           // The samples of this worker; may be empty.
-  int64_t global_count = 0;  // Number of samples in this update, over all its workers.
-  int64_t step_begin = 0;    // The first position of the update, over all its workers.
+  int64_t global_count = 0;  // Number of samples in this update, over all workers that take part in it.
+  int64_t step_begin = 0;    // The first position of the update, over all workers that take part in it.
   // The number of the step. In lock step: the global step. With leases in rounds: the clock that the chief
   // counts. With leases on demand: the number of the worker's earlier steps.
   int64_t step = 0;

@@ -126,7 +126,7 @@ class Trainer {
   InputScaling scaling_;
   const std::shared_ptr<OptimizerSlots> slots_ = std::make_shared<OptimizerSlots>();
   std::unique_ptr<Replica> replica_;
-  std::unique_ptr<Interruption::Watch> watch_;  // Interrupts the strategy; null without one.
+  std::unique_ptr<Interruption::Watch> watch_;  // Interrupts the strategy; null while there is no strategy.
 
   // Set by JoinGroup.
   proto::Group group_;

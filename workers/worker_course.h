@@ -56,11 +56,11 @@ class WorkerCourse final : public TaskCourse {
  private:
   const int index_;
 
-  // Set by Setup.
+  // The next two members are set by the order Setup.
   Batches batches_ = Batches::kInStep;
   int64_t global_batch_ = 0;
 
-  WorkerPlace place_;  // Set by Form.
+  WorkerPlace place_;  // The worker's rank in its group; set by the order Form.
 
   std::unique_ptr<SegmentCourse> segment_;
   int64_t steps_ = 0;  // Steps made in earlier segments since Setup.

@@ -56,11 +56,11 @@ class HeldRecords {
   int64_t newest() const;
   // Takes the first step if every worker has recorded it; otherwise nullopt.
   absl::optional<CountedStep> TakeComplete();
-  // Takes the first step, whoever has recorded it.
+  // Takes the first step, even if some workers have not recorded it.
   CountedStep Take();
 
   void Save(proto::HeldState& state) const;
-  // InvalidArgument: the invariant is broken, or there is no such worker.
+  // InvalidArgument: the invariant is broken, or a record is of a worker that the job does not have.
   absl::Status Restore(const proto::HeldState& state, int workers);
 
  private:

@@ -74,7 +74,7 @@ class JobCourse {
 
   // Entering kTrain leaves the barrier; entering kSave sets SaveStage::kTried. Requires invariant 1.
   void Enter(JobPhase phase);
-  // Enters kRegroup. A save that was left is due again.
+  // Enters kRegroup. If `leaves_save`, a save was interrupted, and is due again.
   void Regroup(bool in_segment, bool leaves_save);
 
   struct Barrier {

@@ -48,7 +48,7 @@ class ProgressPipe {
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   bool broken_ ABSL_GUARDED_BY(mu_) = false;
 
-  Thread thread_;  // Declared last: it uses all of the above.
+  Thread thread_;  // Declared last, because it uses all members above.
 };
 
 }  // namespace tethys

@@ -36,7 +36,7 @@ struct TaskState {
   int64_t setup_ns = 0;
   int64_t step = 0;
   uint32_t generation = 0;  // The generation of the newest Form that the process was sent; 0: none.
-  bool formed = false;      // True: the process has answered this Form.
+  bool formed = false;      // True: the process has answered the newest Form.
   // The fields below are used only for workers whose loss the job survives.
   bool lost = false;  // True: the task is not waited for, and its messages are ignored.
   // The number of steps by which the median worker was ahead of this replacement when the replacement began

@@ -69,7 +69,7 @@ class WorkerLosses {
   // The last request that all servers got about one worker's loss or replacement.
   struct Question {
     proto::Fence fence;
-    int unanswered = 0;  // Servers that have not answered.
+    int unanswered = 0;  // The number of servers that have not answered.
     Nanoseconds lost_at = 0;
   };
 

@@ -98,7 +98,8 @@ class SecureSocket {
   // True once Receive has reached the end of the stream. Versions of OpenSSL differ in what later calls
   // return.
   bool ended_ = false;
-  std::unique_ptr<std::array<char, 16 * 1024>> joined_;  // Room for a record.
+  // Memory in which NextRecord joins two parts to a record.
+  std::unique_ptr<std::array<char, 16 * 1024>> joined_;
 };
 
 }  // namespace tethys

@@ -30,7 +30,7 @@
 
 namespace tethys {
 
-// The step of a worker to which a push belongs.
+// The step in which a worker computed the gradients of a push.
 struct PushedStep {
   int worker = 0;
   uint64_t step = 0;           // The number of the worker's earlier steps.

@@ -50,7 +50,7 @@ class ByteStream {
   bool cut_ = false;
   bool ended_ = false;
   std::vector<uint8_t> buffer_;
-  z_stream stream_ = {};  // The input of the stream lies in buffer_.
+  z_stream stream_ = {};  // The state of zlib, whose input lies in buffer_.
 };
 
 }  // namespace tethys

@@ -25,7 +25,7 @@ namespace tethys {
 
 class KeptScaling {
  public:
-  // The origin of mean and deviation.
+  // The samples from which mean and deviation are computed.
   struct Origin {
     proto::Data data;     // For people who read the file; only `key` is compared.
     std::string key;      // The text of SamplesKey (kept_samples.h).

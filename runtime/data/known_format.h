@@ -17,7 +17,7 @@ inline constexpr int64_t kTellingBytes = 512;
 
 struct KnownFormat {
   absl::string_view name;    // "a pickle of Python"; empty: unknown.
-  absl::string_view remedy;  // The remedy, as an imperative.
+  absl::string_view remedy;  // What the user should do, as an imperative.
   bool text = false;         // The file is text, as a CSV file is.
 };
 

@@ -53,7 +53,7 @@ void ResizeLabels(const int32_t* in, const Shape& from, const Shape& to, int32_t
 // channels, of at most 2^26 pixels.
 bool IsPicture(const Shape& sample);
 
-// The bytes of a PNG file. Requires IsPicture(sample).
+// Returns the bytes of a PNG file that contains the picture. Requires IsPicture(sample).
 absl::StatusOr<std::string> EncodePng(const uint8_t* values, const Shape& sample);
 
 // These functions convert between the shape of a picture, [height, width, channels], and the shape of its

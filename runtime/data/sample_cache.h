@@ -22,7 +22,7 @@ namespace tethys {
 std::string SampleEntryName(const std::string& key);
 
 struct SampleCacheRequest {
-  proto::Data::Cache where = proto::Data::DISK;  // MEMORY or DISK.
+  proto::Data::Cache where = proto::Data::DISK;  // Where the samples are kept: MEMORY or DISK.
   SampleCacheContent content;
   LabelRules rules;         // Rules that every label must keep, also a label read from the cache.
   int threads = 1;          // The number of threads that fill the cache, at least 1.

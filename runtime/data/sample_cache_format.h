@@ -29,7 +29,7 @@ struct SampleCacheLayout {
   SampleCacheLayout(const SampleSpec& spec, int64_t samples);
   int64_t RecordOf(int64_t sample) const { return kSampleCacheRecords + sample * record_bytes; }
 
-  int64_t value_bytes, label_bytes, record_bytes;  // The bytes of one sample.
+  int64_t value_bytes, label_bytes, record_bytes;  // Bytes of one sample's values, labels and record.
   int64_t size;
 };
 

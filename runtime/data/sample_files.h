@@ -88,7 +88,7 @@ class SampleFiles {
 
   struct Place {
     const File& file;
-    int64_t index;  // The index in the file.
+    int64_t index;  // The sample's index in the file.
   };
   // The file and the index of a sample. Requires 0 <= sample < samples().
   Place Find(int64_t sample) const {

@@ -15,7 +15,7 @@ enum class Sharding {
   kGlobal,  // One queue of all samples, for all ranks.
   kFile,    // The samples of the rank's files.
   kData,    // The samples whose number, modulo the number of ranks, is the rank.
-  kOff,     // All samples.
+  kOff,     // All samples. Each rank has a queue of its own.
 };
 
 // Assigns files to ranks; each rank's files keep their order. The files are assigned from the longest to the

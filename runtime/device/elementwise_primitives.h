@@ -23,7 +23,8 @@ struct SumShape {
   using Primitive = class SumPrimitive;
   int64_t count = 0;
   bool relu = false;
-  ElementType type = ElementType::kFloat32;  // Float32, or the device's activation type.
+  // Type of the three arrays: float32, or the device's activation type.
+  ElementType type = ElementType::kFloat32;
 };
 
 inline absl::Status CheckShape(const SumShape& shape) { return CheckCount(shape.count); }

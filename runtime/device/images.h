@@ -26,7 +26,7 @@ struct Window {
   struct Axis {
     int64_t size = 1;
     int64_t stride = 1;
-    // Padding, less than extent(). Convolutions read it as zeros.
+    // Padding before and after the image, in pixels, each less than extent(). Convolutions read it as zeros.
     int64_t before = 0;
     int64_t after = 0;
     int64_t dilation = 1;  // Pixels from one element of the window to the next; 1 for pooling.

@@ -7,7 +7,7 @@
 
 namespace tethys {
 
-// The order of the formulas is the order of the list in update_formulas.h.
+// The formulas, in the order of UpdateFormulaList (update_formulas.h).
 enum class UpdateFormula : int32_t {
   kSgd,
   kMomentum,
@@ -54,8 +54,8 @@ struct UpdateRule {
 struct UpdateRates {
   float learning_rate = 0;
   float gradient_scale = 1;    // Factor that turns sums of gradients into means.
-  float first_correction = 1;  // For Adam: factor of the running mean, which starts at 0.
-  // For Adam: factor of the root of the running mean of squares, which starts at 0.
+  float first_correction = 1;  // For Adam: factor that corrects the running mean for its start at 0.
+  // For Adam: factor that corrects the root of the running mean of squares for the start of this mean at 0.
   float root_square_correction = 1;
 };
 

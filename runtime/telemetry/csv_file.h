@@ -51,7 +51,7 @@ class CsvFile {
           std::vector<std::string> columns, size_t others, Stays stays);
   absl::Status Write(absl::string_view lines);
   absl::Status Prepare() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether the file has a line that does not stay.
+  // Whether the file has a line that Begin must remove.
   absl::StatusOr<bool> AnyUndone(const std::string& path) const;
   absl::Status WriteCopy(const std::string& path, const std::string& copy) const;
 

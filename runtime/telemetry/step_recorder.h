@@ -58,12 +58,13 @@ struct DeviceTimes {
 struct StepResult {
   double loss_sum = 0;
   int64_t correct = 0;
-  int64_t labels = 0;  // The number of labels that were compared.
+  int64_t labels = 0;  // The number of labels that were compared with outputs.
   int64_t bytes_out = 0;
   int64_t bytes_in = 0;
   int64_t staleness = 0;
   Nanoseconds update_ns = 0;  // The optimizer's update, a part of kExchange; recorded as a separate phase.
-  double own_square = 0;      // As in StepRecord (telemetry.proto).
+  // This field and the next one have the meaning that they have in StepRecord (telemetry.proto).
+  double own_square = 0;
   double sum_square = 0;
   std::optional<DeviceTimes> on_device = {};  // If present, replaces update_ns and all marks after kData.
 };
@@ -137,7 +138,7 @@ class StepRecorder {
 
   // Record i lies in slot i % capacity. Records [drained_, finished_) wait for Drain.
   std::vector<Record> ring_;
-  std::vector<Nanoseconds> bucket_ready_ns_;  // [capacity][buckets]
+  std::vector<Nanoseconds> bucket_ready_ns_;  // [capacity][buckets]: ready times of each slot.
   std::atomic<int64_t> finished_{0};
   std::atomic<int64_t> drained_{0};
   std::atomic<Nanoseconds> stalled_ns_{0};
@@ -147,7 +148,7 @@ class StepRecorder {
 
   // Used by the training thread.
   int64_t begun_ = 0;
-  Record* current_ = nullptr;  // The step begun last.
+  Record* current_ = nullptr;  // The record of the step that was begun last.
   Nanoseconds* current_buckets_ = nullptr;
   Nanoseconds last_mark_ = 0;
   Nanoseconds last_end_ = 0;

@@ -46,7 +46,7 @@ cudaError_t ConvertBytes(cudaStream_t stream, ElementType type, int64_t count, c
 cudaError_t ConvertFloats(cudaStream_t stream, ElementType type, int64_t count, const FeatureScales& scales,
                           const float* in, void* out);
 
-// Rounds to nearest, ties to even.
+// ToBfloat16 rounds to nearest, ties to even; FromBfloat16 is exact.
 cudaError_t ToBfloat16(cudaStream_t stream, int64_t count, const float* in, __nv_bfloat16* out);
 cudaError_t FromBfloat16(cudaStream_t stream, int64_t count, const __nv_bfloat16* in, float* out);
 
@@ -124,8 +124,9 @@ struct NormalisationArguments {
   float *means, *variances, *inverse_deviations;  // [groups, channels]
   float *mean_gradients, *slopes;                 // [groups, channels]
   // Memory for sums over all workers; `groups` must then be 1. Null: the statistics are of this worker's
-  // batch alone.
-  float* worker_moments;    // [channels], for the means or the squares; then the number of rows.
+  // batch alone. worker_moments has, for each channel, the mean times the number of rows, or the sum of
+  // squared deviations; then the number of rows.
+  float* worker_moments;    // [channels + 1]
   float* worker_gradients;  // [2, channels]
 };
 cudaError_t BatchNormalisationForward(cudaStream_t stream, const NormalisationArguments& arguments,

@@ -23,7 +23,7 @@ class Operand {
 
  private:
   int64_t count_ = 0;
-  std::unique_ptr<Buffer> copy_;  // Null if the product computes in float32.
+  std::unique_ptr<Buffer> copy_;  // The bfloat16 copy; null if the product computes in float32.
 };
 
 }  // namespace tethys::cuda

@@ -19,7 +19,7 @@ __device__ inline Extent CoveringWindows(int64_t at, int64_t size, int64_t strid
   return {first, end < out ? end : out};
 }
 
-// Images in packs of channels.
+// The sizes of images whose channels lie in packs.
 struct PackedImages {
   int64_t height, width, packs;
 

@@ -1,6 +1,6 @@
 // Creates the primitives of a CUDA device, which has checked the shapes. Contracts:
-// runtime/device/primitive_factory.h. `type` is the type of activations. Memory that a primitive needs beyond
-// its arguments is allocated here, once.
+// runtime/device/primitive_factory.h. Memory that a primitive needs beyond its arguments is allocated here,
+// once.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_PRIMITIVES_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_PRIMITIVES_H_
 

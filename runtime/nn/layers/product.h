@@ -14,7 +14,7 @@
 
 namespace tethys {
 
-// The variables are the weights (or filters) and the bias, if there is one.
+// A compiled layer whose variables are the weights (or filters) and, if there is one, the bias.
 template <typename Primitive>
 class CompiledProduct final : public CompiledLayer {
  public:
