@@ -112,8 +112,8 @@ class Strategy {
   virtual ~Strategy() = default;
 
   // Allocates `elements` zeroed floats for the gradient arena, in the memory that this strategy exchanges
-  // fastest. The memory lives as long as the strategy. Null: any memory is as fast. Called at most once,
-  // before Prepare. In mirrored training the call is collective: every rank makes it.
+  // fastest. The memory lives as long as the strategy. Returns null if any other memory is as fast. Called at
+  // most once, before Prepare. In mirrored training the call is collective: every rank makes it.
   virtual absl::StatusOr<float*> AllocateGradients(int64_t elements) {
     (void)elements;
     return nullptr;

@@ -44,9 +44,10 @@ struct StagedState {
 using ReadPart = absl::FunctionRef<absl::Status(
     int64_t part, absl::FunctionRef<absl::Status(absl::Span<const float> values)> use)>;
 
-// Makes the copy. A collective over `group`: every rank calls it. `read` is called on the source only.
-// `own_statistics` are the moving statistics of this rank, of copy.statistics floats; null: the rank is new
-// and has none. `staged` is written on the ranks that are behind.
+// Copies the state from the source to the ranks that are behind. A collective over `group`: every rank calls
+// it. `read` is called on the source only. `own_statistics` are the moving statistics of this rank, of
+// copy.statistics floats; null: the rank is new and has none. `staged` is written on the ranks that are
+// behind.
 //
 // Blocks until this rank's part is done; the other ranks wait chunk by chunk, so that no timeout passes while
 // others make progress. Has the errors of Communicator. DataLoss: the checksum or the size of what arrived

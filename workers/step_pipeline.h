@@ -59,8 +59,8 @@ class StepPipeline {
   };
   static absl::StatusOr<std::unique_ptr<StepPipeline>> Create(const Parts& parts, const Options& options);
 
-  // FailedPrecondition: the loss or a gradient is not finite. Otherwise the errors of the strategy, the
-  // device and the recorder. The errors name the step that failed: `step` or the previous step.
+  // Makes a step. FailedPrecondition: the loss or a gradient is not finite. Otherwise the errors of the
+  // strategy, the device and the recorder. The errors name the step that failed: `step` or the previous step.
   absl::Status Run(StepInfo step);
 
   // Blocks until every step has ended and is recorded. Has the errors of Run.

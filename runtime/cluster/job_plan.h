@@ -36,8 +36,9 @@ int64_t SamplesPerUpdate(const proto::JobPlan& plan);
 // left out by drop_remainder do not count.
 int64_t SamplesUsed(const proto::JobPlan& plan, int64_t epoch, int64_t position);
 
-// Samples of the whole job, within epochs and max_steps. A decay of the learning rate without a length of
-// its own spans these samples, also after the job was resumed with another length.
+// The number of samples that the whole job uses, as limited by its epochs and max_steps. A decay of the
+// learning rate without a length of its own spans these samples, also after the job was resumed with another
+// length.
 int64_t TotalSamples(const proto::JobPlan& plan);
 
 // The job's learning-rate schedule. Lengths in epochs are converted to samples by the plan.

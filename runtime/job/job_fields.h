@@ -36,7 +36,7 @@ struct PathStep {
   std::string name;
   int index = -1;
 };
-// InvalidArgument for an empty name or an index that is no number.
+// Splits a path into its steps. InvalidArgument: a name is empty, or an index is no number.
 absl::StatusOr<std::vector<PathStep>> ParsePath(absl::string_view path);
 
 }  // namespace tethys

@@ -16,7 +16,7 @@
 namespace tethys {
 
 // Parses `text`, with or without a byte order mark, into `message`, and the places of its fields into `tree`.
-// InvalidArgument: as WithoutByteOrderMark, or `text` cannot be parsed. The message is then
+// Has the errors of WithoutByteOrderMark. InvalidArgument: `text` cannot be parsed; the error message is then
 // "FILE:LINE:COLUMN: " and protobuf's message about the first error, changed by `reword`. Later errors mostly
 // follow from the first.
 absl::Status ParseTextFormat(absl::string_view text, absl::string_view file,

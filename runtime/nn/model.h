@@ -19,15 +19,16 @@ namespace tethys {
 
 class Model {
  public:
-  // Variables are called LAYER/weights (LAYER/filters for a convolution) and LAYER/bias, if there is one, or,
-  // for batch normalisation, LAYER/scale and LAYER/offset. A layer without a name is named after its kind and
-  // position, such as "dense_1". `sample_shape` is the shape of one sample, without the batch axis: [height,
-  // width, channels], or [28, 28] for one channel. `classes` is the job's data.classes. A family (zoo/zoo.h)
-  // is expanded. InvalidArgument names the layer. Reasons: nothing to train, frozen batch normalisation after
-  // a layer that trains, an input that is no earlier layer or has other axes than the layer takes, a window
-  // larger than its image, a repeated name, an output that no layer reads, a last layer whose output does not
-  // suit the loss, groups that do not divide the channels; to bound memory and time, more than 2^33
-  // parameters, 2^40 elements of a value or 4096 layers.
+  // Makes the model that `config` describes. Variables are called LAYER/weights (LAYER/filters for a
+  // convolution) and LAYER/bias, if there is one, or, for batch normalisation, LAYER/scale and LAYER/offset.
+  // A layer without a name is named after its kind and position, such as "dense_1". `sample_shape` is the
+  // shape of one sample, without the batch axis: [height, width, channels], or [28, 28] for one channel.
+  // `classes` is the job's data.classes. A family (zoo/zoo.h) is expanded. InvalidArgument names the layer.
+  // Reasons: nothing to train, frozen batch normalisation after a layer that trains, an input that is no
+  // earlier layer or has other axes than the layer takes, a window larger than its image, a repeated name, an
+  // output that no layer reads, a last layer whose output does not suit the loss, groups that do not divide
+  // the channels; to bound memory and time, more than 2^33 parameters, 2^40 elements of a value or 4096
+  // layers.
   static absl::StatusOr<Model> Create(const proto::Model& config, const Shape& sample_shape, int64_t classes);
 
   // InvalidArgument: the loss cannot compare the model's outputs with labels of this format.

@@ -67,10 +67,10 @@ class HttpTransport {
 
   virtual ~HttpTransport() = default;
 
-  // Blocks, up to the deadlines. An answer with any status is a success. Errors name the host, not the URL.
-  // Unavailable or DeadlineExceeded: no whole answer was received, but another try may succeed.
-  // FailedPrecondition: the server's certificate is not accepted. InvalidArgument: the URL cannot be used.
-  // Cancelled: Stop was called.
+  // Sends a request and returns the server's answer. Blocks, up to the deadlines. An answer with any status
+  // is a success. Errors name the host, not the URL. Unavailable or DeadlineExceeded: no whole answer was
+  // received, but another try may succeed. FailedPrecondition: the server's certificate is not accepted.
+  // InvalidArgument: the URL cannot be used. Cancelled: Stop was called.
   virtual absl::StatusOr<HttpAnswer> Exchange(const HttpRequest& request) = 0;
 
   // Ends all running exchanges, and makes all later ones fail.

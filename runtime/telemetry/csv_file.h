@@ -24,12 +24,12 @@ namespace tethys {
 
 class CsvFile {
  public:
-  // True if a line of an earlier attempt stays.
+  // Returns true if a line that an earlier attempt wrote stays in the file.
   using Stays = std::function<bool(const CsvReader& line)>;
 
-  // An existing file stays as it is until Begin, except that a last line cut short by a crash is dropped.
-  // FailedPrecondition: the file is not a table of a run, because its header lacks the first column of
-  // `header`.
+  // Opens the table at `path`, or creates it. An existing file stays as it is until Begin, except that a last
+  // line cut short by a crash is dropped. FailedPrecondition: the file is not a table of a run, because its
+  // header lacks the first column of `header`.
   static absl::StatusOr<std::unique_ptr<CsvFile>> Open(const std::string& path, const std::string& header,
                                                        Stays stays = nullptr);
 

@@ -53,8 +53,8 @@ class TimingCollector {
 
   // Requires that worker_loss and group_change are filled in. Fills in steps_recorded, samples_recorded,
   // phases, communication, gradient_noise and, in timing, barrier_seconds and the fields that come from step
-  // records (proto/summary.proto). `training_seconds` is the time spent training in this attempt, for samples
-  // per second.
+  // records (proto/summary.proto). `training_seconds` is the time spent training in this attempt; samples per
+  // second are computed from it.
   void FillSummary(double training_seconds, proto::RunSummary& summary) const;
 
  private:

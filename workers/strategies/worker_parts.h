@@ -23,7 +23,8 @@ namespace tethys {
 
 // How a group of workers replaces an earlier one. The defaults are those of a group that is never replaced.
 struct GroupChange {
-  // The slots with which the update goes on; null: the update has slots of its own.
+  // The optimizer's slots, which the update of the new group goes on using; null: the update has slots of its
+  // own.
   std::shared_ptr<OptimizerSlots> slots = nullptr;
   // Ends the forming of the group and all exchange in it. Must outlive the strategy. Null: nothing ends them
   // early.

@@ -135,7 +135,7 @@ struct Kernels {
   // out = in * scale + shift, for bytes, with scales and shifts that repeat after `period` bytes.
   void (*convert_channels)(int64_t count, int64_t period, const float* scales, const float* shifts,
                            const uint8_t* in, float* out);
-  // The same two conversions, for floats.
+  // The conversions of convert_bytes and convert_channels, for floats.
   void (*convert_floats)(int64_t count, float scale, float shift, const float* in, float* out);
   void (*convert_float_channels)(int64_t count, int64_t period, const float* scales, const float* shifts,
                                  const float* in, float* out);

@@ -17,8 +17,8 @@ void CompleteVgg(proto::Vgg& vgg);
 // An error text about the fields of the message that the job calls `field`; empty if they are right.
 std::string VggProblem(absl::string_view field, const proto::Vgg& vgg);
 
-// Writes the convolutions and pooling layers; returns the names of the last layers of the blocks, which are
-// the pooling layers.
+// Adds VGG's convolutions and pooling layers to `layers`; returns the names of the last layers of the blocks,
+// which are the pooling layers.
 std::vector<std::string> WriteVggFeatures(const proto::Vgg& vgg, LayerWriter& layers);
 
 // For reports: "VGG16 with batch normalisation".
