@@ -257,9 +257,9 @@ TEST_F(GroupTest, JobWithFewerWorkersThanMinWorkersAndNoRestartsLeftEnds) {
   Halted(2, 1, 0);
   Tick(0.1);
   Tick(3);
-  EXPECT_THAT(
-      std::string(end_.message()),
-      HasSubstr("2 workers are left, and the job needs 3 (elastic.min_workers); max_restarts (0) allows no replacement"));
+  EXPECT_THAT(std::string(end_.message()),
+              HasSubstr("2 workers are left, and the job needs 3 (elastic.min_workers); max_restarts (0) "
+                        "allows no replacement"));
 }
 
 TEST_F(GroupTest, InterruptOfAJobThatWaitsForAReplacement_SavesWithTheRemainingWorkers) {
