@@ -349,7 +349,10 @@ absl::Status GroupMembership::Restore(const proto::GroupState& state) {
     check.Within("times", saved.times(), 0, 1 << 30);
     blame[worker] = saved.times();
   }
-  for (const proto::GroupChange& change : state.change()) check.Count("steps_again", change.steps_again());
+  for (const proto::GroupChange& change : state.change()) {
+    check.Count("steps_again", change.steps_again());
+    check.Count("unrecorded_samples", change.unrecorded_samples());
+  }
   TETHYS_RETURN_IF_ERROR(check.status());
   stage_ = static_cast<Stage>(state.stage());
   parts_ = std::move(parts);

@@ -189,6 +189,7 @@ absl::Status WorkerLosses::Restore(const proto::LossesState& state) {
   for (const proto::WorkerLoss& loss : state.loss()) {
     check_worker(loss.worker());
     check.Count("batches_returned", loss.batches_returned());
+    check.Count("unrecorded_samples", loss.unrecorded_samples());
     lost.insert({proto::WORKER, loss.worker()});
   }
   for (const auto& [id, question] : questions) {
