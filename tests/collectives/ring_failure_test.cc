@@ -151,7 +151,7 @@ TEST_P(RingFailure, AbortOfARankFailsAllRanksWithItsReason) {
             AllOf(HasSubstr("rank 0 (worker 0 on host0)"), HasSubstr("interrupted")));
 }
 
-TEST_P(RingFailure, BrokenRingRepeatsItsFirstError) {
+TEST_P(RingFailure, EveryCallOnABrokenRingReturnsTheFirstError) {
   const auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
     const absl::Status first = Reduce(*ring, count() + ring->rank());
     EXPECT_EQ(ring->Barrier(), first);

@@ -80,7 +80,7 @@ TEST(StreamExchange, DeviceWithoutAllReduceExchangesOnTheHost) {
   }
 }
 
-TEST(StreamExchange, RanksOnTheCpuExchangeOnTheHostAndAreNamed) {
+TEST(StreamExchange, ReasonForExchangeOnTheHostNamesRanksOnTheCpu) {
   for (const auto& exchange : Exchanges({"cpu", "a", "cpu", "a"})) {
     ASSERT_TRUE(exchange.ok()) << exchange.status();
     EXPECT_EQ(exchange->communicator, nullptr);

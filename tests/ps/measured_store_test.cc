@@ -134,7 +134,7 @@ TEST_F(MeasuredStoreTest, ImpossibleSumsOfSquaresAreRefused) {
   EXPECT_THAT(Commit({.worker = 1}, {0, 9, 0, 10}), HasSubstr("the sums of another worker"));
 }
 
-TEST_F(MeasuredStoreTest, NormsThatAServerDoesNotNeedAreRefused) {
+TEST_F(MeasuredStoreTest, NormFramesAreRefusedByServersThatNeedNoNorms) {
   MakeBulk(1);
   Do({.gradient = 1});
   EXPECT_THAT(Measure({}), HasSubstr("need none"));
@@ -142,7 +142,7 @@ TEST_F(MeasuredStoreTest, NormsThatAServerDoesNotNeedAreRefused) {
   EXPECT_THAT(Norm({}), HasSubstr("do not clip"));
 }
 
-TEST_F(MeasuredStoreTest, WorkerLostBetweenMeasureAndCommitLeavesStepUnmade) {
+TEST_F(MeasuredStoreTest, WorkerLostBetweenMeasureAndCommitLeavesTheUpdateIncomplete) {
   MakeMeasured(2);
   for (const int worker : {0, 1}) Do({.worker = worker, .gradient = 1});
   EXPECT_EQ(Measure({.worker = 1}), "w1 measured 0 8 0 3");

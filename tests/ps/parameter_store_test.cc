@@ -190,7 +190,7 @@ TEST_F(ParameterStoreTest, AsynchronousStepsOfAWorkerMustBeConsecutive) {
 
 // ---------------------------------------------------------------------------------------------- repeats
 
-TEST_F(ParameterStoreTest, RepeatOfAnAppliedPushIsAnsweredAndNotApplied) {
+TEST_F(ParameterStoreTest, RepeatedPushThatWasAppliedIsAnsweredButNotAppliedAgain) {
   MakeAsynchronous(2);
   Do({.worker = 0, .gradient = 1});
   Do({.worker = 1, .gradient = 1});
@@ -199,7 +199,7 @@ TEST_F(ParameterStoreTest, RepeatOfAnAppliedPushIsAnsweredAndNotApplied) {
   EXPECT_EQ(Parameter(), -2);
 }
 
-TEST_F(ParameterStoreTest, RepeatOfAWaitingPartIsIgnored) {
+TEST_F(ParameterStoreTest, RepeatedPartOfAnIncompletePushIsIgnored) {
   MakeBulk(2);
   Do({.worker = 1, .gradient = 2, .part = {0, 8}});
   EXPECT_EQ(Do({.worker = 1, .gradient = 2, .part = {0, 8}}), "wait");
@@ -210,7 +210,7 @@ TEST_F(ParameterStoreTest, RepeatOfAWaitingPartIsIgnored) {
   EXPECT_EQ(Parameter(), -2);
 }
 
-TEST_F(ParameterStoreTest, RepeatOfAnUpdatedPartIsAnsweredWithinTheStep) {
+TEST_F(ParameterStoreTest, RepeatedPushOfAnUpdatedPartIsAnsweredBeforeTheStepEnds) {
   MakeBulk(2);
   Do({.worker = 0, .gradient = 2, .part = {0, 8}});
   Do({.worker = 1, .gradient = 2, .part = {0, 8}});
@@ -269,7 +269,7 @@ TEST_F(ParameterStoreTest, NonFiniteGradientChangesNothingAndNamesItsWorker) {
   }
 }
 
-TEST_F(ParameterStoreTest, NonFinitePartBreaksStoreAndBlocksLaterReads) {
+TEST_F(ParameterStoreTest, NonFiniteValueInALaterPartFailsTheStoreAndLaterReads) {
   MakeBulk(1);
   EXPECT_EQ(Do({.gradient = 1, .part = {0, 8}}), "w0 v1 [0,8)");
   EXPECT_THAT(Do({.gradient = std::nanf(""), .part = {16, 3}}), HasSubstr("the step is not applied"));

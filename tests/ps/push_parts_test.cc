@@ -31,7 +31,7 @@ PushParts MakeParts(const std::vector<Range>& ranges) {
   return parts;
 }
 
-TEST(PushParts, PartsAreFoundByOverlap) {
+TEST(PushParts, PartsThatOverlapARangeAreFound) {
   PushParts parts = MakeParts({{16, 8}, {0, 8}, {8, 4}});
   EXPECT_EQ(PartsIn(parts, {0, 24}), "[0,8) [8,12) [16,24)");
   EXPECT_EQ(PartsIn(parts, {7, 2}), "[0,8) [8,12)");

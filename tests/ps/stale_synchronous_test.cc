@@ -101,7 +101,7 @@ TEST_F(StaleSynchronousTest, WithPushMeanEachPushIsItsOwnUpdate) {
   EXPECT_EQ(store_->version(), 2);
 }
 
-TEST_F(StaleSynchronousTest, RepeatOfAHeldPushIsNotAnsweredEarly) {
+TEST_F(StaleSynchronousTest, RepeatedPushThatMustWaitIsNotAnsweredEarly) {
   MakeStale(2, 1);
   Step(0);
   const Push push = {.worker = 0, .gradient = 1, .step = 1, .sequence = 2, .base = 1, .position = 100};
@@ -208,7 +208,7 @@ TEST_F(StaleSynchronousTest, UnappliedPushOfAFencedWorkerIsDiscarded) {
   EXPECT_FLOAT_EQ(Parameter(), -0.01f);
 }
 
-TEST_F(StaleSynchronousTest, ReplacementIsWaitedForFromItsFirstStep) {
+TEST_F(StaleSynchronousTest, OthersWaitForAReplacedWorkerFromItsFirstStep) {
   MakeStale(2, 1);
   Fence(1, 2, false);
   for (int step = 0; step < 5; ++step) EXPECT_NE(Step(0), "wait");

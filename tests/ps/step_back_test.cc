@@ -117,7 +117,7 @@ TEST_F(StepBackTest, StepBackToTheCurrentVersionKeepsTheState) {
   EXPECT_EQ(StepBack(0, 9), "OK");
 }
 
-TEST_F(StepBackTest, HeldStepIsDroppedWithItsSums) {
+TEST_F(StepBackTest, StepThatWaitsForItsCommitIsDroppedWithItsSums) {
   clip_norm_ = 0.5;
   for (const auto summation : {proto::BulkSynchronous::ORDERED, proto::BulkSynchronous::ARRIVAL}) {
     MakeBulk(2, summation);
@@ -157,7 +157,7 @@ TEST_F(StepBackTest, VersionsThatCannotBeRestoredAreRefused) {
   EXPECT_THAT(StepBack(1, 9), HasSubstr("to version 1"));
 }
 
-TEST_F(StepBackTest, SetVersionLeavesNothingToTakeBack) {
+TEST_F(StepBackTest, NoStepCanBeTakenBackAfterSetVersion) {
   MakeBulk(2);
   MakeStep(0);
   ASSERT_TRUE(store_->SetVersion(1).ok());

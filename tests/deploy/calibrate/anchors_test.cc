@@ -63,7 +63,7 @@ std::string StepsCsv(int steps, int workers, double skew) {
   return text;
 }
 
-TEST(BriefTimesTest, FirstPartOfTheRunIsLeftOut) {
+TEST(BriefTimesTest, FirstStepsOfABriefRunAreLeftOutOfItsTimes) {
   const absl::StatusOr<BriefTimes> times = TimesOf(StepsCsv(200, 2, 0.5), 2, /*lock_step=*/true);
   ASSERT_TRUE(times.ok()) << times.status();
   EXPECT_NEAR(times->step, 0.75e-3, 1e-6);  // The mean over both workers.

@@ -16,7 +16,7 @@ TEST(ComputerMeterTest, BatchesReachFromAWorkersPartToTwiceTheGlobalBatch) {
   EXPECT_THAT(BatchesToMeasure(1, 4), ElementsAre(1, 2));
 }
 
-TEST(ComputerMeterTest, RanksToMeasureFitIntoTheSlots) {
+TEST(ComputerMeterTest, NumbersOfRanksToMeasureAreAtMostTheSlots) {
   EXPECT_THAT(RanksToMeasure(2, 9), ElementsAre(2, 9));
   EXPECT_THAT(RanksToMeasure(16, 4), ElementsAre(2, 4));
   EXPECT_TRUE(RanksToMeasure(16, 1).empty());

@@ -181,7 +181,7 @@ TEST_F(CommandTest, RefusesMissingJobFile) {
   EXPECT_THAT(outcome.error, HasSubstr("none.textproto"));
 }
 
-TEST_F(CommandTest, RefusesWrongLabelsBeforeStart) {
+TEST_F(CommandTest, LabelOutsideTheClassesIsRefusedBeforeTheJobStarts) {
   WriteData(directory_, 40, 12);
   EXPECT_THAT(Refused({}), HasSubstr("label"));
 }

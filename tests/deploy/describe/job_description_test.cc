@@ -245,7 +245,7 @@ TEST(PlanReportTest, RefusesAModelThatDoesNotFitTheData) {
   EXPECT_EQ(PlanReport(plan, ProcessesHere(plan)).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(LayerListTest, IsJobFileTextWithParameterCounts) {
+TEST(LayerListTest, LayerListIsTextOfAJobFileWithParameterCounts) {
   proto::JobPlan plan = ServerPlan();
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
       "layer { name: 'c' convolution { filters: 4 kernel_size: 3 stride: 2 pad: 1 bias: false } } "

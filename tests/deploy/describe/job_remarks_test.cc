@@ -61,7 +61,7 @@ TEST(JobRemarks, ServersWithTinyShareAreCountedWithTheirShare) {
                                     "together: `servers: 2`")));
 }
 
-TEST(JobRemarks, NamesSamplesNormalisedTogetherUnlessTheyAreTheBatch) {
+TEST(JobRemarks, RemarkCountsSamplesNormalisedTogetherIfFewerThanTheBatch) {
   proto::JobPlan plan = Workers(8, 16);
   proto::Job& job = *plan.mutable_job();
   job.set_global_batch_size(16);

@@ -205,7 +205,7 @@ TEST_F(RunDetailsTest, EveryEarlierAttemptShowsHowItEnded) {
                                 "job "));
 }
 
-TEST_F(RunDetailsTest, OnlyTheLastEarlierAttemptsHaveLines) {
+TEST_F(RunDetailsTest, OnlyTheNewestOfManyEarlierAttemptsHaveTheirOwnLines) {
   const auto events = ProgressFile::Open(path_);
   proto::ProgressEvent listening, finished;
   listening.mutable_listening()->set_address("here");

@@ -77,7 +77,7 @@ TEST(ScalingOfTest, BaselineIsLocalVariantWithFewestWorkers) {
   EXPECT_DOUBLE_EQ(scaling[3].speed_up, 0);
 }
 
-TEST(ScalingOfTest, EqualNumbersOfWorkersHaveNoBaseline) {
+TEST(ScalingOfTest, VariantsWithEqualWorkerCountsHaveNoScalingBaseline) {
   int baseline = 0;
   EXPECT_DOUBLE_EQ(
       ScalingOf({{StrategyFamily::kMirrored, 4, 100}, {StrategyFamily::kBulkSynchronous, 4, 80}}, baseline)[1]

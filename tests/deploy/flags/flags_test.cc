@@ -42,9 +42,11 @@ TEST(FlagsTest, TakesArgumentsAndFlagsInAnyOrder) {
   EXPECT_FALSE(flags.Has("set"));
 }
 
-TEST(FlagsTest, TakesNextWordAsValue) { EXPECT_EQ(Parse({"job", "--run_dir", "a"}).Get("run_dir"), "a"); }
+TEST(FlagsTest, WordAfterAFlagIsTheValueOfTheFlag) {
+  EXPECT_EQ(Parse({"job", "--run_dir", "a"}).Get("run_dir"), "a");
+}
 
-TEST(FlagsTest, KeepsEqualSignsOfAValue) {
+TEST(FlagsTest, ValueOfAFlagMayContainEqualSigns) {
   EXPECT_THAT(Parse({"job", "--set=a=1", "--set", "b.c=2"}).GetAll("set"), ElementsAre("a=1", "b.c=2"));
 }
 

@@ -45,7 +45,7 @@ TEST_F(BuildInUseTest, LongIntervalDoesNotDelayDestructor) {
   EXPECT_TRUE(IsOld());
 }
 
-TEST_F(BuildInUseTest, EmptyFolderIsAccepted) { const BuildInUse in_use("", BuildInUse::kInterval); }
+TEST_F(BuildInUseTest, EmptyPathOfTheFolderIsAccepted) { const BuildInUse in_use("", BuildInUse::kInterval); }
 
 }  // namespace
 }  // namespace tethys

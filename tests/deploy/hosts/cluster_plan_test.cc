@@ -79,7 +79,7 @@ TEST(WorkerDevices, ParsedTextMustNameOneDevicePerWorker) {
   EXPECT_THAT(ParseWorkerDevices("cuda,tpu", 2).status().message(), HasSubstr("'tpu' is no device"));
 }
 
-TEST_F(ClusterPlanTest, ErrorsNameTheHostFile) {
+TEST_F(ClusterPlanTest, ErrorsNameTheHostFileThatIsAtFault) {
   EXPECT_THAT(PlanOn("m\na\n", 5).status().message(), HasSubstr("/hosts: the job has 5 workers"));
   EXPECT_THAT(PlanOn("m\na x\n", 1).status().message(), HasSubstr("/hosts:2:3: 'x'"));
 }

@@ -25,7 +25,7 @@ std::vector<std::string> Found(const std::vector<std::string>& addresses) {
   return found;
 }
 
-TEST(FindAddressesTest, AddressesOfOneFamilyAreTaken) {
+TEST(FindAddressesTest, AddressesAreAcceptedIfAllAreOfOneFamily) {
   EXPECT_THAT(Found({"10.0.0.1", "10.0.0.2"}), ::testing::ElementsAre("10.0.0.1", "10.0.0.2"));
   EXPECT_THAT(Found({"fd00::1", "fd00:0::2"}), ::testing::ElementsAre("fd00::1", "fd00::2"));
 }
@@ -50,7 +50,7 @@ TEST(FindAddressesTest, LinkLocalAddressIsRefused) {
   EXPECT_THAT(Found({"fe80::1"})[0], HasSubstr("valid on one link only"));
 }
 
-TEST(FindAddressesTest, NameWithoutAddressDoesNotAffectOthers) {
+TEST(FindAddressesTest, HostNameWithoutAnAddressDoesNotAffectOtherHosts) {
   const std::vector<std::string> found = Found({"no-such-host.invalid", "10.0.0.2"});
   EXPECT_THAT(found[0],
               AllOf(HasSubstr("no address is known for no-such-host.invalid"), HasSubstr("hosts:1")));

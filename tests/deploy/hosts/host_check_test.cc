@@ -27,7 +27,7 @@ TEST(RoundsOfPairsTest, EachPairOccursOnceAndNoHostTwiceInARound) {
   }
 }
 
-TEST(RoundsOfPairsTest, RoundsAreLimited) {
+TEST(RoundsOfPairsTest, NumberOfRoundsIsAtMostTheLimit) {
   EXPECT_THAT(RoundsOfPairs(0, 9), IsEmpty());
   for (const auto& round : RoundsOfPairs(1, 9)) EXPECT_THAT(round, IsEmpty());
   EXPECT_EQ(RoundsOfPairs(100, 9).size(), 9);
@@ -75,7 +75,7 @@ TEST(ClusterCheckTextTest, ListsProblemsAndRemedies) {
           HasSubstr("slave2 to master: too slow\n"), Not(HasSubstr("Bandwidth"))));
 }
 
-TEST(ClusterCheckTextTest, HostsThatLackTheBuildShareOneNote) {
+TEST(ClusterCheckTextTest, HostsWithoutTheBuildAreListedInOneSharedNote) {
   ClusterCheck check = Three();
   for (const int host : {1, 2}) {
     check.hosts[host].lacks_build = true;
@@ -98,7 +98,7 @@ TEST(ClusterCheckTextTest, MissingAddressOfReachedHostIsReported) {
   }
 }
 
-TEST(ClusterCheckTextTest, UnreachedHostWithoutAddressHasOneNote) {
+TEST(ClusterCheckTextTest, UnreachedHostWithoutAddressIsReportedOnlyAsUnreached) {
   ClusterCheck check = Three();
   check.hosts[1].reached = absl::UnavailableError("ssh: cannot resolve slave1");
   check.hosts[1].address = "";

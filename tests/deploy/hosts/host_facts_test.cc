@@ -85,7 +85,7 @@ TEST(HostFactsTest, FolderThatCannotBeWrittenIsRefused) {
               AllOf(HasSubstr("/a cannot be written"), HasSubstr("folder=PATH in hosts:3")));
 }
 
-TEST(HostFactsTest, HostWithoutFolderIsRefused) {
+TEST(HostFactsTest, HostWithoutAHomeFolderIsRefused) {
   EXPECT_TRUE(CheckFolder(ParseFacts({"folder /"})).ok());
   for (const char* line : {"", "This account is not available.", "folder ", "folder x"}) {
     const absl::Status status = CheckFolder(ParseFacts({line}));
@@ -94,7 +94,7 @@ TEST(HostFactsTest, HostWithoutFolderIsRefused) {
   }
 }
 
-TEST(HostFactsTest, MissingFactsPassTheChecks) {
+TEST(HostFactsTest, HostWithUnknownFactsPassesTheChecks) {
   EXPECT_TRUE(CheckArchitecture({}, "x86_64").ok());
   EXPECT_TRUE(CheckSpace({}, 1 << 30).ok());
 }

@@ -148,7 +148,7 @@ TEST_F(HostNeedsTest, HostWithoutAnswerIsNamed) {
   EXPECT_EQ(Ask({broken}).message(), "host slave2: ssh: no route");
 }
 
-TEST_F(HostNeedsTest, HostWithoutNeedsIsNotAsked) {
+TEST_F(HostNeedsTest, HostThatNeedsNothingIsNotContacted) {
   Place broken = At("elsewhere");
   broken.ssh = {"false"};
   EXPECT_TRUE(Ask({broken}).ok());

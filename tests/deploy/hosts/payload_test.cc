@@ -89,7 +89,7 @@ TEST_F(PayloadTest, BundleOfAnotherBuildIsReplaced) {
   EXPECT_THAT(notes_, IsEmpty());
 }
 
-TEST_F(PayloadTest, LinkToProgramFindsBundleBesideProgram) {
+TEST_F(PayloadTest, BundleBesideTheProgramIsFoundThroughALinkToTheProgram) {
   ASSERT_EQ(symlink(Program().c_str(), Path("link").c_str()), 0);
   EXPECT_EQ(Find(Path("link"))->path, Path("a/tethys-bundle.tar.gz"));
 }

@@ -86,7 +86,7 @@ TEST_F(RemoteRunDirTest, LogsAndLockAreNotSent) {
   EXPECT_FALSE(FileExists(here_ + "/.transfer.tar"));
 }
 
-TEST_F(RemoteRunDirTest, MissingRemoteDirectoryFetchesNothing) {
+TEST_F(RemoteRunDirTest, FetchWithoutARemoteDirectorySucceedsAndKeepsLocalFiles) {
   EXPECT_TRUE(FetchUndisturbed().ok());
   EXPECT_EQ(*ReadFile(here_ + "/job.textproto"), "job");
 }
@@ -97,7 +97,7 @@ TEST_F(RemoteRunDirTest, FailedFetchNamesHostAndPath) {
               AllOf(HasSubstr("cannot fetch the results from slave1:" + Chief()), HasSubstr("no route")));
 }
 
-TEST_F(RemoteRunDirTest, UnfetchedAtNamesPlaceUntilFetched) {
+TEST_F(RemoteRunDirTest, UnfetchedAtReturnsTheRemotePathUntilResultsAreFetched) {
   EXPECT_EQ(UnfetchedAt(here_), "");
   ASSERT_TRUE(SendRunDir(there_, here_).ok());
   EXPECT_EQ(UnfetchedAt(here_), "slave1:" + Chief());

@@ -61,7 +61,7 @@ TEST_F(FailureReportTest, CulpritReapedAfterVerdictIsNamed) {
   EXPECT_THAT(Message(), HasSubstr("worker 1 on host was killed by signal 9"));
 }
 
-TEST_F(FailureReportTest, ProcessKilledAfterAVerdictOnAnotherIsNotNamed) {
+TEST_F(FailureReportTest, ProcessKilledAfterTheChiefBlamedAnotherTaskIsNotNamed) {
   ChiefSays("worker 0 at step 311: gradients are not finite", "worker 0");
   Killed("ps 1", SIGABRT);
   EXPECT_EQ(Message(), "worker 0 at step 311: gradients are not finite");
@@ -93,7 +93,7 @@ TEST_F(FailureReportTest, ReasonIsTheErrorWithoutTheTasksName) {
   EXPECT_EQ(ReasonOf(FindFirstFailure(end_, "host"), "host"), "the disk is full");
 }
 
-TEST_F(FailureReportTest, WithoutVerdictFirstExitIsNamed) {
+TEST_F(FailureReportTest, WithoutAVerdictOfTheChiefTheFirstTaskToExitIsNamed) {
   Exited("worker 2", 1);
   Exited("worker 0", 1);
   EXPECT_EQ(Message(), "worker 2 on host exited with status 1 at step 312");

@@ -151,7 +151,7 @@ TEST_F(HostAgentTest, EndOfInputEndsAgent) {
   EXPECT_TRUE(agent_.end()->ok());
 }
 
-TEST_F(HostAgentTest, MalformedOrderEndsAgent) {
+TEST_F(HostAgentTest, MalformedOrderEndsTheAgentAndLaterOrdersAreIgnored) {
   agent_.OnInput({"\2\0\0\0\xff\xff", 6}, now_);
   EXPECT_EQ(EndReason(), "bytes that are not an order");
   OrderStart(1);

@@ -82,7 +82,7 @@ TEST_F(LauncherHeartTest, KilledHeartIsStartedAgain) {
   EXPECT_EQ(kill(heart.pid(), 0), 0);
 }
 
-TEST_F(LauncherHeartTest, BeatWithTheSamePipesKeepsTheHeart) {
+TEST_F(LauncherHeartTest, BeatWithTheSamePipesKeepsTheHeartProcess) {
   LauncherHeart heart;
   heart.Beat({write_.get()});
   const pid_t first = heart.pid();

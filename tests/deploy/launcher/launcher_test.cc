@@ -151,7 +151,7 @@ TEST_F(LauncherTest, NamesAChiefThatCannotStart) {
               AllOf(HasSubstr("chief on "), HasSubstr("exited with status 3"), HasSubstr("cannot listen")));
 }
 
-TEST_F(LauncherTest, ChiefWithoutVerdictFailsTheJob) {
+TEST_F(LauncherTest, ChiefThatEndsWithoutAVerdictFailsTheJob) {
   Behave("chief", "quit");
   EXPECT_THAT(Failure(), HasSubstr("the chief ended without reporting the job's result"));
 }

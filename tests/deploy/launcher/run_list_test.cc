@@ -69,7 +69,7 @@ TEST_F(RunListTest, WithoutASummaryARunIsUnfinishedIfItWasStarted) {
   EXPECT_THAT(States(), ElementsAre("advice: not started", "killed: unfinished", "scheduled: unfinished"));
 }
 
-TEST_F(RunListTest, SweepIsFinishedOnceItsResultExists) {
+TEST_F(RunListTest, SweepIsListedAsFinishedOnceItsResultFileExists) {
   Run("sweep-a");
   EXPECT_THAT(States(), ElementsAre("sweep-a: not started"));
   Write("sweep-a", "sweep.json", "{}");
@@ -110,7 +110,7 @@ TEST_F(RunListTest, RunWithTruncatedFilesIsListedAsDamaged) {
   EXPECT_THAT(RunListText(List()), AllOf(HasSubstr("a is damaged: "), HasSubstr("b is damaged: ")));
 }
 
-TEST_F(RunListTest, OtherDirectoriesAreNoRunsAndRunsOfComparisonsAreListed) {
+TEST_F(RunListTest, DirectoriesWithoutARunAreMarkedAndRunsOfComparisonsAreListed) {
   Write("photos", "cat.jpg", "cat");
   Write("", "notes.txt", "a file is not listed");
   Run("compare-1/x-r0", "succeeded");
@@ -158,7 +158,7 @@ TEST_F(RunListTest, LinksToRunsAreMarkedAsLinks) {
   EXPECT_THAT(States(), ElementsAre("a: finished", "latest -> a: link"));
 }
 
-TEST_F(RunListTest, MissingFolderIsNamed) {
+TEST_F(RunListTest, ErrorNamesTheMissingFolderOfRuns) {
   const absl::Status status = ListRuns(folder_.path() + "/nowhere").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("/nowhere"));

@@ -34,7 +34,7 @@ TEST(RunsToPruneTest, NewestRunsAreKept) {
   EXPECT_THAT(Pruned(runs, {.keep = 99}), IsEmpty());
 }
 
-TEST(RunsToPruneTest, OldRunsAreChosenIfBothRulesHold) {
+TEST(RunsToPruneTest, RunIsRemovedOnlyIfItMeetsAllGivenRules) {
   const std::vector<ListedRun> runs = {Ended("a", 5), Ended("b", 1), Ended("c", 9), Ended("d", 3)};
   EXPECT_THAT(Pruned(runs, {.older_than = 3 * kDay}), ElementsAre("a", "c"));
   EXPECT_THAT(Pruned(runs, {.keep = 3, .older_than = 3 * kDay}), ElementsAre("c"));

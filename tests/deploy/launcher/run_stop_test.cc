@@ -114,7 +114,7 @@ TEST_F(RunStopTest, ProcessWithAReusedNumberIsNotTheLauncher) {
   EXPECT_THAT(std::string(FindError().message()), HasSubstr("is not visible from here"));
 }
 
-TEST_F(RunStopTest, LauncherOfAnotherHostIsNamed) {
+TEST_F(RunStopTest, ErrorNamesTheOtherHostOnWhichTheLauncherRuns) {
   LauncherName other = OwnLauncherName().value();
   other.boot_id = "another-boot";
   other.host = "slave7";
@@ -132,7 +132,7 @@ TEST_F(RunStopTest, LockedDirectoryWithoutALauncherIsRefused) {
   EXPECT_THAT(std::string(FindError().message()), HasSubstr("try again"));
 }
 
-TEST_F(RunStopTest, UnnamedLauncherIsFoundByItsLock) {
+TEST_F(RunStopTest, LauncherThatWroteNoNameIsFoundByItsLock) {
   StartUnnamedLauncher();
   const auto launcher = RunningLauncher::Find(path_);
   ASSERT_TRUE(launcher.ok()) << launcher.status();
@@ -150,7 +150,7 @@ TEST_F(RunStopTest, LauncherWithAnUnreadableNameIsFoundByItsLock) {
   EXPECT_EQ(launcher->name().process, child_);
 }
 
-TEST_F(RunStopTest, DamagedLockFileAndMissingRunAreNamed) {
+TEST_F(RunStopTest, DamagedLockFileIsDataLossAndMissingRunIsNotFound) {
   const auto held = RunDirectory::Open(path_);
   std::ofstream(path_ + "/.lock") << "launcher 17";
   const absl::Status damaged = RunningLauncher::Find(path_).status();

@@ -105,7 +105,7 @@ TEST_F(TensorboardLogTest, EpochWithoutValidationHasNoValidationPoints) {
   for (const std::string& line : Written()) EXPECT_EQ(line.find("validation"), std::string::npos) << line;
 }
 
-TEST_F(TensorboardLogTest, ProgressHasTheLearningRateOfItsSamples) {
+TEST_F(TensorboardLogTest, ProgressIsWrittenWithTheLearningRateAtItsSampleCount) {
   TensorboardLog log(Options(), recorder_);
   log.OnEvent(Progress(9, 50));
   EXPECT_THAT(Written(), ElementsAre("9 progress/loss 0.5", "9 progress/accuracy 0.75",

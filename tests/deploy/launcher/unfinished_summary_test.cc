@@ -120,7 +120,7 @@ TEST(RunEndingTest, StartAfterAFaultOfTheJobNamesTheUsersJobFile) {
               ::testing::EndsWith(": tethys train " + directory.path() + "/job.textproto"));
 }
 
-TEST(RunEndingTest, StartOfAKilledRunSavesACheckpointEachEpoch) {
+TEST(RunEndingTest, SuggestedRestartOfAKilledRunSavesACheckpointEachEpoch) {
   const testing::TempDirectory directory;
   const std::string start = ": tethys train " + directory.path() + "/job.textproto";
   const auto go_on = [&](const std::string& fields) {

@@ -90,7 +90,7 @@ TEST_F(LivePagesTest, BadMarkIsRefusedWithReason) {
 
 // If the state were printed again, the new text would be made before the old text is freed, so the new text
 // would have another address.
-TEST_F(LivePagesTest, StateIsPrintedOnceBetweenTwoChanges) {
+TEST_F(LivePagesTest, UnchangedStateIsConvertedToJsonOnlyOnce) {
   const char* text = run_.JsonSince({}).data();
   EXPECT_EQ(run_.JsonSince({}).data(), text);
   AddPoint(3);

@@ -69,7 +69,7 @@ class LiveStateTest : public ::testing::Test {
   LiveFold fold_;
 };
 
-TEST_F(LiveStateTest, StopByTheUserIsNoFailureAndTheLauncherSaysHowToGoOn) {
+TEST_F(LiveStateTest, StopByTheUserIsShownAsStoppedWithTheAdviceOfTheLauncher) {
   proto::ProgressEvent event;
   proto::Finished& finished = *event.mutable_finished();
   finished.set_error("interrupted");
@@ -129,7 +129,7 @@ TEST_F(LiveStateTest, BytesAreSummedFromRatesButNotOverLongGaps) {
   EXPECT_EQ(fold_.state().task(0).bytes_out(), 200);
 }
 
-TEST_F(LiveStateTest, BeginOfEpochKeepsLastLoss) {
+TEST_F(LiveStateTest, LastLossIsKeptWhenANewEpochBegins) {
   Progress(10, 0.5);
   proto::ProgressEvent event;
   event.mutable_progress()->set_step(10);
@@ -331,7 +331,7 @@ TEST_F(LiveStateTest, RunIsComparedWithItsExpectation) {
   EXPECT_FALSE(fold_.state().has_comparison());
 }
 
-TEST_F(LiveStateTest, StalenessCountsAreBoundedAndFromTheNewestPulse) {
+TEST_F(LiveStateTest, AtMost64StalenessCountsOfTheNewestPulseAreKept) {
   proto::ProgressEvent event = PulseOf(1, {1});
   for (int i = 0; i < 100; ++i) event.mutable_pulse()->add_staleness_count(i);
   fold_.Add(event);

@@ -72,7 +72,7 @@ TEST_F(PredictionCheckTest, FasterRunHasNoReason) {
             "25 % faster than predicted: 12,500 samples/s, predicted 10,000 (9,000 to 11,000)");
 }
 
-TEST_F(PredictionCheckTest, LongerComputingIsNamedWithOtherPrograms) {
+TEST_F(PredictionCheckTest, LongerComputingIsNamedAsReasonTogetherWithOtherPrograms) {
   StepFigures figures = Figures(0.02, 0.015, 0.003);
   EXPECT_THAT(Text(figures), HasSubstr(", because computing takes 15 ms a step instead of 6 ms"));
   EXPECT_THAT(Text(figures), Not(HasSubstr("other programs")));

@@ -81,7 +81,7 @@ TEST_F(RecentStepsTest, LongPauseDiscardsEarlierPulses) {
   EXPECT_FALSE(recent_.Figures().has_value());
 }
 
-TEST_F(RecentStepsTest, FewStepsGiveNoFigures) {
+TEST_F(RecentStepsTest, TooFewStepsGiveNoStepFigures) {
   for (int at = 1; at <= 10; ++at) Pulse(at, 1, 1);
   EXPECT_FALSE(recent_.Figures().has_value());
 }

@@ -45,7 +45,7 @@ TEST_F(TimeLeftTest, FewBlocksGiveNoEstimate) {
   EXPECT_TRUE(left_.Left().has_value());
 }
 
-TEST_F(TimeLeftTest, PaceOfTheFirstHalfDoesNotCount) {
+TEST_F(TimeLeftTest, TimeLeftIgnoresThePaceOfTheFirstHalf) {
   for (int at = 1; at <= 100; ++at) Train(at, 10);
   for (int at = 101; at <= 300; ++at) Train(at, 1000);
   EXPECT_NEAR(left_.Left()->value(), (kTotal - samples_) / 1000, 1e-6);

@@ -83,7 +83,7 @@ std::vector<int64_t> Dimensions(const proto::onnx::ModelProto& file, const std::
   return {};
 }
 
-TEST(OnnxModel, EveryKindOfLayerIsWritten) {
+TEST(OnnxModel, ModelWithEveryKindOfLayerIsExported) {
   const proto::Model config = Parse(kEveryKind);
   std::set<int> kinds;
   for (const proto::Layer& layer : config.layer()) kinds.insert(layer.kind_case());
@@ -221,7 +221,7 @@ TEST(OnnxModel, InputChannelsAreTheSecondAxisOfFilters) {
   EXPECT_THAT(Values(*file, "b/weights"), ElementsAre(0, 1));
 }
 
-TEST(OnnxModel, InputIsStandardisedByChannel) {
+TEST(OnnxModel, EachInputChannelIsStandardisedWithItsOwnMeanAndDeviation) {
   const auto file = Export("layer { flatten {} } layer { dense { units: 2 } }", {4, 5, 2}, 2,
                            {.mean = {0.5f, 0.25f}, .deviation = {0.25f, 0.5f}});
   ASSERT_TRUE(file.ok()) << file.status();

@@ -54,7 +54,7 @@ TEST(AdviceTest, CandidateWithTheGivenHostFileWinsAmongEquallyGood) {
   EXPECT_EQ(Choose(candidates, {}).best, 0);
 }
 
-TEST(AdviceTest, MeasurementCorrectsTheTimeOfStepsOnly) {
+TEST(AdviceTest, MeasuredRateReplacesTheTimeOfStepsButNotOfStartUp) {
   Candidate candidate = Of("local", 1, 100);  // 1 s of start-up, then 10 s of training.
   candidate.step_seconds = 4;
   candidate.measured = {50};
@@ -70,7 +70,7 @@ TEST(AdviceTest, RunsOutsideTheIntervalContradictThePrediction) {
   EXPECT_TRUE(candidate.contradicted());
 }
 
-TEST(AdviceTest, BestOfEachUseOfHostsIsVerifiedToo) {
+TEST(AdviceTest, BestCandidateOfEachWayOfUsingHostsIsVerifiedToo) {
   std::vector<Candidate> candidates = {Of("mirrored", 4, 300), Of("mirrored", 3, 298), Of("mirrored", 3, 150),
                                        Of("ps_sync", 3, 100), Of("local", 1, 90)};
   candidates[2].use = "without slave1";
@@ -155,7 +155,7 @@ TEST(AdviceTest, PredictedCandidateWinsIfNoMeasuredOneMeetsTheGoal) {
   EXPECT_EQ(Choose(candidates, {.deadline = 2, .budget = {}}).best, 1);  // No candidate meets the deadline.
 }
 
-TEST(AdviceTest, EachStrategysBestIsVerifiedFirst) {
+TEST(AdviceTest, BestCandidateOfEachSynchronousStrategyIsVerifiedFirst) {
   const std::vector<Candidate> candidates = {Of("local", 1, 100),    Of("mirrored", 4, 300),
                                              Of("mirrored", 3, 295), Of("ps_sync", 3, 200),
                                              Of("ps_async", 3, 900), Of("mirrored", 2, 150)};

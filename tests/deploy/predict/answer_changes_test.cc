@@ -29,7 +29,7 @@ PropertyTurns TurnsOf(const PropertyRange& range, const BestAt& best_at) {
   return *turns;
 }
 
-TEST(FindTurnsTest, TurnsLieWithinThreePercentOfTheTrueValue) {
+TEST(FindTurnsTest, FoundTurnsLieWithinThreePercentOfTheTrueTurns) {
   const PropertyTurns turns = TurnsOf({.now = 10, .least = 1, .most = 1000}, Turning(3.1, 333));
   ASSERT_TRUE(turns.below && turns.above);
   EXPECT_EQ(turns.below->best.shape.strategy, StrategyFamily::kLocal);

@@ -35,7 +35,7 @@ TEST_F(CalibrationFileTest, PathDependsOnTheWholeKeyButNotOnTheOrderOfHosts) {
   EXPECT_NE(CalibrationPath(folder_.path(), other), path_);
 }
 
-TEST_F(CalibrationFileTest, OtherBuildModelOrTlsIsRefused) {
+TEST_F(CalibrationFileTest, CalibrationOfAnotherBuildModelOrTlsSettingIsRefused) {
   CalibrationKey other = key_;
   other.build_id = "newer";
   EXPECT_THAT(std::string(CheckCalibration(SmallHosts(), other, "F").message()),
@@ -59,7 +59,7 @@ TEST_F(CalibrationFileTest, TruncatedOrEmptyCalibrationIsRefused) {
   EXPECT_THAT(std::string(ReadCalibration(path_).status().message()), HasSubstr("names no build"));
 }
 
-TEST_F(CalibrationFileTest, ImpossibleNumberIsNamed) {
+TEST_F(CalibrationFileTest, ErrorNamesTheFieldWithAnImpossibleNumber) {
   proto::Calibration calibration = SmallHosts();
   calibration.mutable_link(0)->set_bytes_per_second(-1);
   ASSERT_TRUE(WriteCalibration(path_, calibration).ok());

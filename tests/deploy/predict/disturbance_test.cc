@@ -24,7 +24,7 @@ TEST(DisturbanceTest, IsLargestShareOfAComputerOrMedianShareOfRuns) {
   EXPECT_EQ(DisturbanceText(DisturbanceOf(calibration)), "other programs used 80 % of the CPU");
 }
 
-TEST(DisturbanceTest, FiguresOfABusyMachineAreRefused) {
+TEST(DisturbanceTest, MeasurementsOfABusyMachineAreRefused) {
   EXPECT_TRUE(CheckDisturbance({.share = 0.5, .host = {}}, 0.5, "nothing is calibrated").ok());
   const absl::Status status = CheckDisturbance({.share = 0.86, .host = "h"}, 0.5, "nothing is calibrated");
   EXPECT_TRUE(absl::IsFailedPrecondition(status));

@@ -64,7 +64,7 @@ TEST_F(HostUsesTest, EqualHostsAreUsedAsTheFileSays) {
   EXPECT_THAT(UsesOfHosts(Hosts("h0\n"), {}), SizeIs(1));
 }
 
-TEST_F(HostUsesTest, DifferentHostIsLeftOutOrHasOneRole) {
+TEST_F(HostUsesTest, HostUnlikeTheOthersIsLeftOutOrHasOneRole) {
   const auto odd = ElementsAre("", "without h2", "h2 only serves", "h2 only works");
   EXPECT_THAT(Texts(Of({5, 5, 25, 5}, {940, 940, 940, 940})), odd) << "speed";
   EXPECT_THAT(Texts(Of({5, 5, 5, 5}, {940, 940, 100, 940})), odd) << "link";
@@ -82,7 +82,7 @@ TEST_F(HostUsesTest, SlowHostsAreLeftOutOrHaveOneRoleBesideOneFastHost) {
                           "h1 and h3 and h0 only work"));
 }
 
-TEST_F(HostUsesTest, NumberOfUsesIsBounded) {
+TEST_F(HostUsesTest, NumberOfHostUsesIsAtMostKMostHostUses) {
   EXPECT_THAT(Texts(Of({5, 10, 20, 40}, {940, 500, 200, 90})), SizeIs(testing::Le(kMostHostUses)));
 }
 

@@ -64,7 +64,7 @@ TEST(ContinuedLossTest, RangeContainsThePlantedCurve) {
   }
 }
 
-TEST(ContinuedLossTest, ErrorInTheLastFifthWidensTheRange) {
+TEST(ContinuedLossTest, DeviationOfTheLastFifthFromTheFitWidensTheRange) {
   std::vector<double> curve = Planted(10, Power);
   curve[9] *= 1.06;
   const absl::optional<LossRange> range = ContinuedLoss(curve, 12);

@@ -142,7 +142,7 @@ TEST(StepSimulationTest, StalenessStaysWithinBound) {
   }
 }
 
-TEST(StepSimulationTest, PushMeanMakesAnUpdateOfEachPush) {
+TEST(StepSimulationTest, WithPushMeanEachPushIsAnUpdateAndAddsStaleness) {
   SimulatedCluster cluster = Homogeneous(4, 1, 1e-3, 1e5, 1e8);
   SetStale(cluster, 0);
   EXPECT_EQ(Simulate(cluster, 50)->staleness, 0);
@@ -164,7 +164,7 @@ TEST(StepSimulationTest, LargerBoundMakesWorkersWaitLess) {
   }
 }
 
-TEST(StepSimulationTest, RanksShareTheirComputer) {
+TEST(StepSimulationTest, RanksOnOneComputerShareItsCapacity) {
   SimulatedCluster cluster = Homogeneous(2, 1, 1e-2, 1, 0);
   cluster.hosts[1].computer = 0;
   const absl::StatusOr<SimulationResult> result = Simulate(cluster, 10);

@@ -72,7 +72,7 @@ TEST(WhatIfTest, WordsAreParsedWithTheirUnits) {
   EXPECT_DOUBLE_EQ(*Parsed("delay=1.5ms").delay, 1.5e-3);
 }
 
-TEST(WhatIfTest, WrongWordsAreNamedWithTheRemedy) {
+TEST(WhatIfTest, ErrorNamesTheInvalidSettingAndTheValidForm) {
   EXPECT_THAT(ParseError({"host=3"}), AllOf(HasSubstr("'host'"), HasSubstr("the settings are hosts=N")));
   EXPECT_THAT(ParseError({""}), HasSubstr("NAME=VALUE"));
   EXPECT_THAT(ParseError({"hosts"}), HasSubstr("NAME=VALUE"));

@@ -94,7 +94,7 @@ TEST_F(LogFollowerTest, LongLogIsReadInPieces) {
   EXPECT_EQ(LastLines().size(), lines / 2);
 }
 
-TEST_F(LogFollowerTest, UnreadableFileIsNamed) {
+TEST_F(LogFollowerTest, ErrorNamesTheLogThatCannotBeOpened) {
   const absl::Status status = follower_.Follow("/nowhere/log", "w");
   EXPECT_NE(status.message().find("/nowhere/log"), absl::string_view::npos);
 }
@@ -116,7 +116,7 @@ TEST(LogTailTest, LinesBeforeBeginAreLeftOut) {
   EXPECT_EQ(LogTail(path, 9, 8), "");
 }
 
-TEST(LogTailTest, LinesWithReportedReason_AreLeftOut) {
+TEST(LogTailTest, LinesThatRepeatTheReportedReason_AreLeftOut) {
   const testing::TempDirectory directory;
   const std::string path = directory.Write(
       "log", "I ready\nE FAILED_PRECONDITION: step 6: nan\n  at host b\nABORTED: step 6: nan\n");

@@ -65,7 +65,7 @@ TEST_F(LogMergeTest, TimeThatGoesBackKeepsTheOrderOfItsLog) {
   EXPECT_THAT(NewLines(), ElementsAre("[worker 1] c", "[worker 0] a", "[worker 0] b"));
 }
 
-TEST_F(LogMergeTest, AddedLinesAndLaterLogsAreShownOnce) {
+TEST_F(LogMergeTest, NewLinesAndLinesOfNewLogsAreShownOnce) {
   Append("chief-0.log", At("01", "a"));
   EXPECT_THAT(NewLines(), ElementsAre("[chief] a"));
   Append("chief-0.log", At("03", "c"));
@@ -73,7 +73,7 @@ TEST_F(LogMergeTest, AddedLinesAndLaterLogsAreShownOnce) {
   EXPECT_THAT(NewLines(), ElementsAre("[worker 0] b", "[chief] c"));
 }
 
-TEST_F(LogMergeTest, IncompleteLineIsShownAtItsEndOrAtTheEndOfTheRun) {
+TEST_F(LogMergeTest, IncompleteLineIsShownOnceItIsCompleteOrTheRunHasEnded) {
   Append("chief-0.log", "first, sec");
   EXPECT_THAT(NewLines(), IsEmpty());
   Append("chief-0.log", "ond\nthi");

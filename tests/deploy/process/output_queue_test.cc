@@ -55,7 +55,7 @@ TEST_F(OutputQueueTest, WriterNeverWaitsForAReader) {
   for (int i = 0; i < 30; ++i) EXPECT_EQ(Read(line.size()), line);
 }
 
-TEST_F(OutputQueueTest, ExcessTextIsReplacedByNote) {
+TEST_F(OutputQueueTest, TextBeyondTheLimitIsReplacedByANoteOfItsSize) {
   const std::string text(OutputQueue::kMaxBytes, 'x');
   queue_->Write(text);
   queue_->Write("lost\n");

@@ -20,7 +20,7 @@ TEST(PlaceTest, CommandAtLocalPlaceIsTheProgramItself) {
   EXPECT_THAT(spawn.arguments, ElementsAre("worker", "--index=0"));
 }
 
-TEST(PlaceTest, CommandAtRemotePlaceIsSshWithOneWordForTheShell) {
+TEST(PlaceTest, CommandAtRemotePlaceCallsSshWithTheCommandAsOneArgument) {
   const SpawnOptions spawn = CommandAt(kThere, {"ps", "--chief=a:1"});
   EXPECT_EQ(spawn.program, "ssh");
   EXPECT_THAT(spawn.arguments, ElementsAre("-F", "my config", "slave1",

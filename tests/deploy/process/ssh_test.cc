@@ -146,7 +146,7 @@ TEST(PatienceTest, LimitWithTransferRunsFromTheLastByte) {
   EXPECT_THAT(std::string(patience.Error().message()), HasSubstr("after 5000 bytes"));
 }
 
-TEST(SshTest, TrialCommandCanBeTypedByUser) {
+TEST(SshTest, CommandSuggestedForTryingTheConnectionIsQuotedForAShell) {
   EXPECT_EQ(SshTrial("", {.host = "h"}), "ssh -o BatchMode=yes h true");
   EXPECT_EQ(SshTrial("my config", {.host = "h", .user = "me", .port = 23}),
             "ssh -F 'my config' -o BatchMode=yes -l me -p 23 h true");

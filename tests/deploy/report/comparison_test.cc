@@ -146,7 +146,7 @@ TEST(ComparisonTableTest, FailedRunIsNamedAndLeftOutOfMeans) {
   EXPECT_THAT(table, HasSubstr("failed: runs/ps-r0: worker 1 on host, killed\n"));
 }
 
-TEST(ComparisonTableTest, VariantWhoseRunsDifferInTheExchange_IsListed) {
+TEST(ComparisonTableTest, VariantWhoseRunsUsedDifferentExchangeMethods_IsListedInTheTable) {
   std::vector<RunRecord> runs = {OneRun(0, 0, 0.86, 10), OneRun(0, 1, 0.86, 20), OneRun(0, 2, 0.86, 20),
                                  OneRun(1, 0, 0.85, 20), FailedRun(1, 1)};
   for (RunRecord& run : runs) run.summary.set_exchange("shared memory among 3 workers");

@@ -87,7 +87,7 @@ TEST_F(ExplanationTest, VariantWithoutExchange_WaitsNextToNothing) {
   EXPECT_THAT(Text(), Not(HasSubstr("moved")));
 }
 
-TEST_F(ExplanationTest, ExplainedPairIsNamedIfTheAnswerHasAnotherPair) {
+TEST_F(ExplanationTest, ExplainedPairIsNamedIfTheConclusionIsAboutAnotherPair) {
   Add("local", 5, 4, 0).set_workers(1);
   Add("mirrored", 10, 6, 3).set_workers(2);
   Add("ps_sync", 14, 6.5, 6.2).set_workers(2);
@@ -106,7 +106,7 @@ TEST_F(ExplanationTest, ExplainsThePairOfTheAnswerIfOnlyOneStrategyWasRun) {
                             HasSubstr("a worker of C needed"), Not(HasSubstr("worker of B"))));
 }
 
-TEST_F(ExplanationTest, PairOfSingleRunsIsNamedIfTheAnswerHasAnotherPair) {
+TEST_F(ExplanationTest, PairOfSingleRunsIsNamedIfTheConclusionIsAboutAnotherPair) {
   for (const char* strategy : {"local", "ps_sync", "mirrored"}) {
     const double seconds = 5 + 5 * report_.variant_size();
     *Add(strategy, seconds, 4, 1).mutable_seconds() = Value(1, seconds);
@@ -136,7 +136,7 @@ TEST_F(ExplanationTest, SingleVariantIsExplainedWithoutComparison) {
   EXPECT_THAT(Text(), AllOf(HasSubstr("a worker of mirrored needed"), Not(HasSubstr("So the"))));
 }
 
-TEST_F(ExplanationTest, VariantsHaveTheirShortNamesIfSet) {
+TEST_F(ExplanationTest, TextUsesShortNamesOfVariantsIfSet) {
   Add("mirrored", 10, 6, 3);
   Add("ps_async", 12, 6, 5).set_short_name("PS async, 2 servers");
   EXPECT_THAT(Text(), HasSubstr("a worker of PS async, 2 servers needed"));
@@ -183,7 +183,7 @@ TEST_F(ExplanationTest, SlowWorkerIsNamedIfOthersWaitForIt) {
   EXPECT_THAT(Text(), Not(HasSubstr("With ps async the others")));
 }
 
-TEST_F(ExplanationTest, GradientNoiseSaysWhatTwiceTheBatchWouldNeed) {
+TEST_F(ExplanationTest, GradientNoisePredictsTheStepsNeededWithTwiceTheBatch) {
   proto::ReportVariant& mirrored = Add("mirrored", 10, 6, 3);
   mirrored.set_global_batch(100);
   for (const double samples : {0.0, 50.0, 300.0, 0.0}) {
@@ -196,7 +196,7 @@ TEST_F(ExplanationTest, GradientNoiseSaysWhatTwiceTheBatchWouldNeed) {
                         "latter value, twice the batch would need 0.62 times as many steps"));
 }
 
-TEST_F(ExplanationTest, UnknownGradientNoiseHasAReason) {
+TEST_F(ExplanationTest, TextSaysWhyTheGradientNoiseScaleIsUnknown) {
   Add("local", 10, 6, 3).set_workers(1);
   Add("ps_async", 14, 6, 3).set_workers(3);
   EXPECT_THAT(

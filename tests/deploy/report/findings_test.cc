@@ -83,7 +83,7 @@ class FindingsTest : public ::testing::Test {
   proto::Report report_;
 };
 
-TEST_F(FindingsTest, OneVariantHasNothingToCompareWith) {
+TEST_F(FindingsTest, OneVariantWithSuccessfulRunsIsNotCompared) {
   EXPECT_EQ(Answer(), "nothing to compare: - against -, eligible , tied ");
   Add("mirrored", 3, 10);
   Add("ps_sync", 3, 0, 0, /*runs=*/0);
@@ -110,7 +110,7 @@ TEST_F(FindingsTest, FasterVariantOfEqualAccuracyIsChosen) {
   EXPECT_TRUE(findings.fastest_alone);
 }
 
-TEST_F(FindingsTest, VariantThatIsSurpassedInAccuracyIsNotEligible) {
+TEST_F(FindingsTest, FasterVariantThatIsLessAccurateIsNotEligible) {
   Add("mirrored", 3, 10, 0.80);
   Add("ps_sync", 3, 20, 0.87);
   EXPECT_EQ(Answer(), "for accuracy: B against A, eligible B, tied B");
@@ -188,7 +188,7 @@ TEST_F(FindingsTest, ExplainedPairIsMirroredAndParameterServers) {
   EXPECT_EQ(LabelsOf(findings.answered), "AB");
 }
 
-TEST_F(FindingsTest, BatchOfAVariantWithoutASuccessfulRunDoesNotCount) {
+TEST_F(FindingsTest, DifferenceInBatchIgnoresVariantsWithoutASuccessfulRun) {
   Add("mirrored", 3, 10).set_global_batch(128);
   Add("ps_sync", 3, 20).set_global_batch(128);
   Add("ps_async", 3, 0, 0, /*runs=*/0).set_global_batch(64);
@@ -197,7 +197,7 @@ TEST_F(FindingsTest, BatchOfAVariantWithoutASuccessfulRunDoesNotCount) {
   EXPECT_TRUE(FindingsOf(report_).batches_differ);
 }
 
-TEST_F(FindingsTest, AccuracyNearAGuessIsHardlyLearned) {
+TEST_F(FindingsTest, VariantWithAccuracyNearChanceHasHardlyLearned) {
   Add("mirrored", 3, 10, 0.15).set_chance_accuracy(0.1);
   Add("ps_sync", 3, 20).set_chance_accuracy(0.1);
   EXPECT_EQ(LabelsOf(FindingsOf(report_).hardly_learned), "A");

@@ -95,7 +95,7 @@ TEST_F(HeadlineTest, LargestAccuracyDifferenceThatRunsMayHideIsStated) {
                                "below 5 percentage points."));
 }
 
-TEST_F(HeadlineTest, TieOfSlowerButAccurateVariantsNamesTheFasterOne) {
+TEST_F(HeadlineTest, TieOfSlowerVariantsNamesTheFasterLessAccurateVariant) {
   Add("mirrored", 3, Value(3, 10, 0.5), Value(3, 0.87, 0.001));
   Add("mirrored", 3, Value(3, 10.1, 0.5), Value(3, 0.871, 0.001));
   Add("ps_async", 3, Value(3, 5, 0.1), Value(3, 0.80, 0.001));
@@ -353,7 +353,7 @@ TEST_F(HeadlineTest, VariantWithASingleRunIsLeftOutBesideRepeatedVariants) {
               ElementsAre("2 of 9 runs failed", "B has a single successful run and cannot be recommended"));
 }
 
-TEST_F(HeadlineTest, SingleVariantHasOnlyItsOwnCautions) {
+TEST_F(HeadlineTest, SingleVariantHasNoCautionsAboutComparisons) {
   proto::ReportVariant& variant = Add("mirrored", 3, Value(1, 10), Value(1, 0.12));
   variant.set_failed(1);
   variant.set_chance_accuracy(0.1);

@@ -91,7 +91,7 @@ TEST(DifferencesTextTest, ListsDifferencesThatNamesDoNotShow) {
   EXPECT_EQ(DifferencesText(JobDifferences({jobs[0], jobs[1]}), ShortNames({jobs[0], jobs[1]})), "");
 }
 
-TEST(ShortNamesTest, NamesHaveFieldsThatMakeThemDistinct) {
+TEST(ShortNamesTest, ShortNamesContainTheFieldsInWhichJobsDiffer) {
   proto::Job fewer = Job(kMirrored), larger = Job(kMirrored), slower = Job(kMirrored);
   fewer.set_workers(2);
   larger.set_batch_size_per_worker(128);

@@ -48,7 +48,7 @@ class ReasonTest : public ::testing::Test {
   proto::Report report_;
 };
 
-TEST_F(ReasonTest, NamesSharesLimitsAndMainPartOfTheDifference) {
+TEST_F(ReasonTest, TextNamesSharesLimitsAndMainCauseOfTheTimeDifference) {
   Add("ps_sync", 3, 17, 6, 10);
   Add("mirrored", 3, 10, 7, 2);
   EXPECT_EQ(
@@ -152,7 +152,7 @@ TEST_F(ReasonTest, FullCpu_MoreWorkersOnOneComputerAreCalledUseless) {
   EXPECT_THAT(Text(), EndsWith("CPU in use: 50 % of 2 cores with A, 99 % with B."));
 }
 
-TEST_F(ReasonTest, StalenessIsNamedIfAccuracyDiffers) {
+TEST_F(ReasonTest, StalenessIsNamedAsPossibleCauseOfLowerAccuracy) {
   proto::ReportVariant& ps = Add("ps_async", 2, 8, 7, 0.5);
   Add("mirrored", 2, 10, 7, 2);
   *ps.mutable_staleness() = Value(3, 1.9, 0.1);

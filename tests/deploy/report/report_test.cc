@@ -84,7 +84,7 @@ TEST_F(ReportTest, ShowsGpusThatProcessesReport) {
   EXPECT_EQ(report.variant(0).gpu(0).power_watts(0), 412.5);
 }
 
-TEST_F(ReportTest, MachineUseCoversOnlyTheTraining) {
+TEST_F(ReportTest, MachineUseIsAveragedOnlyOverTheTimeOfTraining) {
   const std::string path = MakeRun("job", "succeeded", 2.5);
   Write(path + "/resources.csv",
         "seconds,host,process,cpu_percent,resident_bytes,network_in_bytes,network_out_bytes\n"
@@ -123,7 +123,7 @@ TEST_F(ReportTest, TargetIsChosenUnlessGiven) {
   EXPECT_FALSE(never.variant(0).run(0).has_seconds_to_target());
 }
 
-TEST_F(ReportTest, GivenTargetWithoutValidationIsListedAsMissing) {
+TEST_F(ReportTest, ValidationIsListedAsMissingIfATargetIsGivenButNoRunWasValidated) {
   const std::string path = MakeRun("a", "succeeded", 9);
   Write(path + "/epochs.csv", "epoch,train_seconds,validation_loss,validation_accuracy\n0,2,,\n");
   EXPECT_EQ(CollectReport(path)->missing_size(), 0);
@@ -170,7 +170,7 @@ TEST_F(ReportTest, RepeatsOfAJobAreOneVariant) {
   EXPECT_THAT(report.variant(1).name(), HasSubstr("(b)")) << "names are unlike";
 }
 
-TEST_F(ReportTest, MissingFileIsListed) {
+TEST_F(ReportTest, MissingFileOfARunIsListedInTheReport) {
   const std::string path = MakeRun("job", "succeeded", 5);
   ASSERT_TRUE(RemoveRecursively(path + "/resources.csv").ok());
   const proto::Report report = CollectReport(path).value();

@@ -28,7 +28,7 @@ TEST(RunMeansTest, ValueIsMeanAndSampleDeviation) {
   EXPECT_EQ(MeanOf({}).count(), 0);
 }
 
-TEST(RunMeansTest, MeansIncludeValueAndSeedOfEachRunAndOthersCpu) {
+TEST(RunMeansTest, MeansKeepValueAndSeedOfEachRunAndTheCpuUseOfOtherPrograms) {
   std::vector<RunRecord> runs = {OneRun(0, 0, 0.9, 3), OneRun(0, 1, 0.8, 4)};
   for (RunRecord& run : runs) {
     for (const auto& [process, percent] : {std::pair{"", 150.0}, {"worker 0", 50.0}}) {

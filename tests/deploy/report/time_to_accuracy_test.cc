@@ -49,7 +49,7 @@ TEST(TimeToAccuracyTest, UnvalidatedEpochsReachNoTarget) {
   EXPECT_FALSE(BestAccuracy(Epochs("0,1,1,,,2\n")).has_value());
 }
 
-TEST(TargetTest, TargetIsHighestWholePercentThatAllReached) {
+TEST(TargetTest, TargetIsTheHighestWholePercentThatAllRunsReached) {
   EXPECT_DOUBLE_EQ(*CommonTarget({0.899, 0.8571}), 0.85);
   EXPECT_DOUBLE_EQ(*CommonTarget({0.29}), 0.29) << "100 * 0.29 is below 29";
   EXPECT_FALSE(CommonTarget({0.9, 0.009}).has_value());

@@ -307,7 +307,7 @@ TEST_F(CourseTraceTest, CurvesAreOfTheLastAttemptOnTheChiefsClock) {
   EXPECT_THAT(points, ElementsAre("CPU % at 3: 10", "CPU % at 5: 20", "network MB/s at 5: 2 3"));
 }
 
-TEST_F(CourseTraceTest, DamagedJournalLeavesTheSteps) {
+TEST_F(CourseTraceTest, DamagedJournal_TraceStillHasTheStepsOfWorkers) {
   AddAttempt(1000);
   journal_ = "attempt x\nused 0\napplied -1 0 1 0 5 1\napplied 99999999 0 1 0 5 1\nsaved\n\nepoch 0 20";
   const std::string trace = Trace();

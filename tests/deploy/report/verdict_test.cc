@@ -37,7 +37,7 @@ class VerdictTest : public ::testing::Test {
   proto::Report report_;
 };
 
-TEST(ReportValueTest, IntervalOfAQuotientIsByLogarithms) {
+TEST(ReportValueTest, IntervalOfAQuotientIsComputedFromLogarithms) {
   const Contrast ratio = RatioOf(Value(4, 20, 2), Value(4, 10, 0));
   EXPECT_DOUBLE_EQ(ratio.value, 2);
   const double half = 3.182 * 0.05;  // 3.182 is the quantile of t, 2 / sqrt(4) / 20 the relative error.
@@ -142,7 +142,7 @@ TEST_F(VerdictTest, CheapestIsNamedOnlyIfItIsShownToCostLess) {
   EXPECT_THAT(Text(), HasSubstr("Cheapest: p, at 2.150 ± 0.025 a run, start-up included, in the currency"));
 }
 
-TEST_F(VerdictTest, SamplesThatAreNormalisedTogetherAreNamedIfTheyDiffer) {
+TEST_F(VerdictTest, NumbersOfSamplesNormalisedTogetherAreStatedIfVariantsDiffer) {
   proto::ReportVariant& local = Add("local", Value(3, 10, 0.1), Value(3, 0.80, 0.001));
   proto::ReportVariant& mirrored = Add("mirrored", Value(3, 20, 0.1), Value(3, 0.61, 0.001));
   local.set_normalised_samples(16);
@@ -183,7 +183,7 @@ class TargetVerdictTest : public VerdictTest {
   }
 };
 
-TEST_F(TargetVerdictTest, FastestNotFirstAtTarget_IsNoted) {
+TEST_F(TargetVerdictTest, FastestVariantThatIsNotFirstAtTheTarget_IsNoted) {
   SetTargets(Value(3, 6, 0.1), Value(3, 4, 0.1));
   EXPECT_THAT(
       Text(),
@@ -191,7 +191,7 @@ TEST_F(TargetVerdictTest, FastestNotFirstAtTarget_IsNoted) {
                 "0.25 s for mirrored, which uses 1.30 times (1.30 to 1.30) as many samples a second."));
 }
 
-TEST_F(TargetVerdictTest, FastestThatIsAlsoFirstAtTargetIsNoted) {
+TEST_F(TargetVerdictTest, FastestVariantThatIsAlsoFirstAtTheTarget_IsNoted) {
   SetTargets(Value(3, 4, 0.1), Value(3, 6, 0.1));
   EXPECT_THAT(Text(), HasSubstr("\nMirrored is also first to reach 85 % validation accuracy: in 4"));
   EXPECT_THAT(Text(), Not(HasSubstr("But")));
@@ -284,7 +284,7 @@ TEST_F(VerdictTest, WarnsIfOtherProgramsUsedTheCpu) {
                                 "mirrored: the jobs alone may be faster."));
 }
 
-TEST_F(VerdictTest, NamesVariantThatStayedAtChance) {
+TEST_F(VerdictTest, VariantWhoseAccuracyStayedAtChanceIsNamedAsAWarning) {
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.15)).set_chance_accuracy(0.1);
   Add("ps_sync", Value(3, 20, 0.1), Value(3, 0.87)).set_chance_accuracy(0.1);
   EXPECT_THAT(
@@ -333,7 +333,7 @@ TEST_F(VerdictTest, OneVariantOrNoneGetsASeparateSentence) {
   EXPECT_EQ(Text(), "Local trained in 10 s, to a test accuracy of 87.00 %.");
 }
 
-TEST_F(VerdictTest, VariantWhoseRunsDifferInTheExchange_IsListed) {
+TEST_F(VerdictTest, VariantWhoseRunsUsedDifferentExchangeMethods_IsListedInTheVerdict) {
   proto::ReportVariant& mirrored = Add("mirrored", Value(2, 10, 0.1), Value(2, 0.87, 0.001));
   for (const char* exchange : {"TCP among 3 workers", "shared memory among 3 workers"}) {
     proto::RunPoint& run = *mirrored.add_run();

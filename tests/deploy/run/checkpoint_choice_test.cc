@@ -57,7 +57,7 @@ TEST_F(CheckpointChoiceTest, RunWithoutCheckpoints_IsRefused) {
   EXPECT_THAT(Refusal("a"), HasSubstr("a holds no checkpoint"));
 }
 
-TEST_F(CheckpointChoiceTest, RunWithDamagedCheckpointOnly_NamesIt) {
+TEST_F(CheckpointChoiceTest, RunWithOnlyADamagedCheckpoint_ErrorNamesTheCheckpoint) {
   Save("a/checkpoints/step-3");
   EXPECT_THAT(Refusal("a"), AllOf(HasSubstr("no undamaged checkpoint"), HasSubstr("step-3")));
 }

@@ -78,7 +78,7 @@ TEST_F(RoleProcessTest, RefusesAnUnfinishedLine) { EXPECT_FALSE(Read(absl::StrCa
 
 TEST_F(RoleProcessTest, RefusesMalformedToken) { EXPECT_FALSE(Read("token job-7\n").ok()); }
 
-TEST_F(RoleProcessTest, WrongClockIsTheOnlyReasonReported) {
+TEST_F(RoleProcessTest, CertificateThatIsNotYetValid_ErrorBlamesOnlyTheClock) {
   const auto authority = testing::MakeAuthority(-60);  // Certificates of this authority are not valid yet.
   const std::string line = SecretLine({.token = JobToken::Random(),
                                        .job_id = "job-7",
@@ -127,7 +127,7 @@ TEST_F(TokenFileTest, FileReadableByOthersIsRefused) {
   }
 }
 
-TEST_F(TokenFileTest, ErrorExplainsFormatWithoutToken) {
+TEST_F(TokenFileTest, ErrorExplainsTheFormatOfTheFileWithoutRevealingTheToken) {
   const absl::Status status = Read(absl::StrCat(kToken, "\n"), 0600).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("the first line of this file must be TOKEN JOB_ID"));

@@ -135,7 +135,7 @@ TEST_F(StudyFileTest, NumbersWithoutMeaningAreRefused) {
   EXPECT_THAT(Refusal(base + "most_repeats: -1"), HasSubstr("most_repeats must be"));
 }
 
-TEST_F(StudyFileTest, ClaimWithoutTwoSidesIsRefused) {
+TEST_F(StudyFileTest, ClaimThatComparesNothingIsRefused) {
   EXPECT_THAT(Refusal(absl::StrCat("job: \"job.textproto\"", kFactors,
                                    "claim { measure: \"training_seconds\" more { factor: \"batch\" level: "
                                    "\"8\" } }")),
@@ -148,7 +148,7 @@ TEST_F(StudyFileTest, CombinationsWithTheSameJobAreRefused) {
       HasSubstr("the combinations x and y are the same job: exclude one of these combinations"));
 }
 
-TEST_F(StudyFileTest, NamedPlacesAreReplacedByTheirFolders) {
+TEST_F(StudyFileTest, ReferencesToPlacesAreReplacedByTheFoldersOfThePlaces) {
   const std::string text =
       "job: \"job.textproto\" place { name: \"d\" path: \"/nowhere\" about: \"the data\" } factor { name: "
       "\"a\" level { "
@@ -211,7 +211,7 @@ TEST_F(StudyFileTest, ClaimsAreDecidedByIntervals) {
   EXPECT_EQ(twice.claim(2).figure(), "+0.00 (test accuracy, %), 2 blocks");
 }
 
-TEST_F(StudyFileTest, RunsPutAsideDoNotCount) {
+TEST_F(StudyFileTest, RunsPutAsideAreLeftOutOfTheMeansOfTheirCell) {
   const auto study = Load(absl::StrCat("job: \"job.textproto\"", kFactors));
   ASSERT_TRUE(study.ok()) << study.status();
   std::vector<StudyRun> runs = Runs(2);

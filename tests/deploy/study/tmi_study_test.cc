@@ -36,7 +36,7 @@ std::string Steps(int iterations) {
   return csv + "0,2,999999999999\n";
 }
 
-TEST(MedianOfFirstIterationsTest, SlowestWorkerCountsInLockStep) {
+TEST(MedianOfFirstIterationsTest, MedianIsOfTheSlowestWorkerIfWorkersAreInLockStep) {
   EXPECT_NEAR(*MedianOfFirstIterations(Steps(150), true), 0.103,
               1e-9);  // Iterations 2-101: the median is 51.5 ms, and worker 1 takes twice as long.
   EXPECT_NEAR(*MedianOfFirstIterations(Steps(150), false), 0.071, 0.004);

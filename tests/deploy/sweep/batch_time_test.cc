@@ -5,7 +5,7 @@
 namespace tethys {
 namespace {
 
-TEST(BatchTimeTest, DisturbedVisitsArePutAside) {
+TEST(BatchTimeTest, DisturbedVisitsAreCountedButLeftOutOfTheTimes) {
   std::vector<proto::StepVisit> visits(3);
   for (int i = 0; i < 3; ++i) {
     visits[i].set_batch(8);

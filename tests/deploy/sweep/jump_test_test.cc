@@ -34,7 +34,7 @@ TEST(SegmentFitTest, FewPointsHaveNoCut) {
 }
 
 // Compares the two cuts that the dynamic programme finds with the best of all pairs of cuts.
-TEST(SegmentFitTest, TwoCutsAreTheBestOfAllPairs) {
+TEST(SegmentFitTest, TwoFoundCutsCostNoMoreThanAnyOtherPairOfCuts) {
   std::mt19937_64 random(3);
   for (int trial = 0; trial < 20; ++trial) {
     const RoundTimes rounds =

@@ -72,7 +72,7 @@ TEST(AnswerTest, BatchesThatAreNotShownToBeSlowerAreCounted) {
   EXPECT_THAT(Sentences(curve), HasSubstr("6,349, a rate that is not shown to be higher than with "));
 }
 
-TEST(AnswerTest, LargeSharesHaveNoExponent) {
+TEST(AnswerTest, LargePercentagesAreWrittenWithoutAnExponent) {
   proto::SweepCurve curve = Example().curve(0);
   curve.mutable_jump(0)->set_share(1.234);
   curve.set_detectable(12.5);

@@ -154,7 +154,7 @@ Search SearchFor(int64_t truth, int64_t forecast, int64_t most = 1 << 30) {
   return search;
 }
 
-TEST(FindLargestBatchTest, ForecastIsCorrectedByTries) {
+TEST(FindLargestBatchTest, LargestBatchIsFoundDespiteAWrongForecast) {
   for (const int64_t truth : {1, 7, 100, 12345}) {
     for (const double off : {0.3, 0.95, 1.0, 1.04, 2.0}) {
       const auto forecast = std::max<int64_t>(1, std::llround(static_cast<double>(truth) * off));
@@ -174,7 +174,7 @@ TEST(FindLargestBatchTest, FindsZeroIfNoBatchFitsAndTheLimitIfAllFit) {
   EXPECT_EQ(SearchFor(1000, 5, 64).found.fits, 64);
 }
 
-TEST(FindLargestBatchTest, ErrorEndsTheSearch) {
+TEST(FindLargestBatchTest, ErrorOfATryEndsTheSearchAndIsReturned) {
   const auto fails = [](int64_t) -> absl::StatusOr<bool> { return absl::UnavailableError("gone"); };
   EXPECT_TRUE(absl::IsUnavailable(FindLargestBatch(5, 9, fails, [] { return true; }).status()));
 }

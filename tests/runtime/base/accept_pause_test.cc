@@ -54,7 +54,7 @@ TEST_F(AcceptPauseTest, FailureStartsAPauseThatTheClockEnds) {
   EXPECT_TRUE(pause_.Accept(listener_.get()).valid());
 }
 
-TEST_F(AcceptPauseTest, CallOfEndEndsThePause) {
+TEST_F(AcceptPauseTest, CallingEndStopsThePauseEarly) {
   FailToAccept();
   pause_.End();
   EXPECT_FALSE(pause_.active());

@@ -110,7 +110,7 @@ TEST_F(FileErrorsTest, FailedSyncIsReportedByEveryLaterSync) {
   EXPECT_TRUE(Lines()->Sync().ok()) << "a file opened again has no earlier error";
 }
 
-TEST_F(FileErrorsTest, WriteOfZeroBytesIsAnError) {
+TEST_F(FileErrorsTest, WriteThatMakesNoProgressIsAnError) {
   const FileDescriptor null(open("/dev/null", O_WRONLY | O_CLOEXEC));
   FailingCalls calls({.name = "write", .errors = {kNoWrite}});
   EXPECT_THAT(std::string(WriteFully(null.get(), "data", 4, "/dev/null").message()),

@@ -51,7 +51,7 @@ TEST(ThreadTest, RunsItsBodyAndEndsWithTheObject) {
   EXPECT_TRUE(ran);
 }
 
-TEST(ThreadTest, ThreadLimitIsNamedWithTheRemedy) {
+TEST(ThreadTest, ErrorAtTheThreadLimitNamesTheLimitAndTheRemedy) {
   const ThreadLimit limit(0);
   Thread thread;
   const absl::Status status = thread.Start([] {});
@@ -62,7 +62,7 @@ TEST(ThreadTest, ThreadLimitIsNamedWithTheRemedy) {
   EXPECT_FALSE(KeepSignalsOffThisThread().ok());
 }
 
-TEST(ThreadTest, OtherErrorsKeepTheirMeaning) {
+TEST(ThreadTest, ErrorOtherThanTheThreadLimitKeepsItsErrnoText) {
   EXPECT_EQ(StartError(EPERM, "cannot start x").message(), "cannot start x: Operation not permitted");
 }
 
