@@ -175,7 +175,7 @@ TEST_P(Collectives, NoRankLeavesABarrierBeforeAllHaveEntered) {
   }));
 }
 
-TEST_P(Collectives, RankAndWorldSizeAreAsGiven) {
+TEST_P(Collectives, CommunicatorsReportTheirRankAndTheWorldSize) {
   std::atomic<int> sum = 0;
   ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {
     EXPECT_EQ(ring->world_size(), world());

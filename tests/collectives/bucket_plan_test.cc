@@ -18,7 +18,7 @@ TEST(BucketPlan, AdjacentRangesFillABucket) {
               ElementsAre(Bucket{{64, 64}, 1}, Bucket{{0, 64}, 3}));
 }
 
-TEST(BucketPlan, FirstBucketHasItsOwnSize) {
+TEST(BucketPlan, FirstBucketHasTheSizeGivenForIt) {
   EXPECT_THAT(
       *PlanBuckets({{96, 32}, {64, 32}, {32, 32}, {0, 32}}, /*bucket_elements=*/96, /*first_elements=*/32),
       ElementsAre(Bucket{{96, 32}, 0}, Bucket{{0, 96}, 3}));

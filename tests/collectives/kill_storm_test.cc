@@ -368,7 +368,7 @@ class KillStorm : public ::testing::TestWithParam<Medium> {};
 
 INSTANTIATE_TEST_SUITE_P(Media, KillStorm, AllMedia(), NameOfMedium);
 
-TEST_P(KillStorm, SurvivorsFormTheNextGroupAndSumRightly) {
+TEST_P(KillStorm, SurvivorsOfEachFaultFormTheNextGroupAndSumCorrectly) {
   std::mt19937_64 random(seed);
   for (int faults = 0; faults < faults_wanted / 4;) {
     SCOPED_TRACE(absl::StrCat("--seed=", seed, ", fault ", faults));

@@ -53,7 +53,7 @@ class Messages : public ::testing::TestWithParam<Medium> {
   }
 };
 
-TEST_P(Messages, PassAroundAllRanksInEverySize) {
+TEST_P(Messages, OfEverySizeAreSentAroundAllRanks) {
   ExpectAllOk(InWorld(4, [](std::unique_ptr<Communicator>& ranks) {
     const int next = (ranks->rank() + 1) % 4, before = (ranks->rank() + 3) % 4;
     for (int number = 0; number < static_cast<int>(std::size(kSizes)); ++number) {

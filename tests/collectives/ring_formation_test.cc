@@ -238,7 +238,7 @@ TEST(RingFormation, RingFormsWithoutAJob) {
   ExpectRingForms(ring);
 }
 
-TEST(RingFormation, ContradictoryOptionsAreRefused) {
+TEST(RingFormation, InvalidRankAndMissingAuthenticatorOrCertificateAreRefused) {
   TestRing ring(2, Medium::kTls);
   ring.options[0].rank = 2;
   EXPECT_EQ(ring.Create(0).status().code(), absl::StatusCode::kInvalidArgument);

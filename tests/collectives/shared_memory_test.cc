@@ -102,7 +102,7 @@ TEST_P(Arenas, AreZeroedAtFirstAndReceiveBroadcasts) {
 }
 
 // `tethys plan` predicts the same number of bytes.
-TEST_P(Arenas, AllReduceMovesABlockEachWayForEveryOtherRank) {
+TEST_P(Arenas, AllReduceReadsAndWritesOneBlockForEachOtherRank) {
   const int64_t count = 60'000;  // A multiple of every world size.
   WithArenas([&](Communicator& ranks, absl::Span<float> arena) {
     const TrafficCount before = ranks.traffic();

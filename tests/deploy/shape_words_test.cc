@@ -21,7 +21,7 @@ TEST(ShapeWordsTest, NamesStrategyAndProcessesInPlainWords) {
   EXPECT_EQ(ShapeWords(Shape("ps_async", 2, 1)), "2 asynchronous workers with 1 parameter server");
 }
 
-TEST(ShapeWordsTest, OneWorkerThatExchangesNothingIsNotCounted) {
+TEST(ShapeWordsTest, TextOmitsTheWorkerCountOfALocalJob) {
   EXPECT_EQ(ShapeText(Shape("local", 1)), "local");
   EXPECT_EQ(ShapePhrase(Shape("local", 1)), "local");
   EXPECT_EQ(ShapeText(Shape("mirrored", 4)), "mirrored, 4 workers");

@@ -88,7 +88,7 @@ TEST_F(ClippedStoreTest, UpdateIsScaledByTheNormOverAllServers) {
   }
 }
 
-TEST_F(ClippedStoreTest, NormOfOrderedSumsIsTheSameForAnyOrderOfArrival) {
+TEST_F(ClippedStoreTest, NormOfOrderedSumsIsTheSameForAnyOrderOfArrivingPushes) {
   for (const auto& order : std::vector<std::vector<int>>{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}}) {
     MakeClipped(3, 1);
     const float gradients[] = {1e8f, 1, -1e8f};
@@ -99,7 +99,7 @@ TEST_F(ClippedStoreTest, NormOfOrderedSumsIsTheSameForAnyOrderOfArrival) {
   }
 }
 
-TEST_F(ClippedStoreTest, PartsAreAnsweredAfterTheCommitOnly) {
+TEST_F(ClippedStoreTest, PartsOfAClippedPushAreAnsweredOnlyAfterTheCommit) {
   MakeClipped(2, 1e6);
   for (const int worker : {0, 1}) {
     EXPECT_EQ(Do({.worker = worker, .gradient = 1, .part = {0, 8}}), "wait");
@@ -258,7 +258,7 @@ TEST_F(ClippedStoreTest, GradientsNearTheFloatLimitAreClipped) {
 
 // ------------------------------------------------------------------------------------------ lost workers
 
-TEST_F(ClippedStoreTest, WorkerLostBetweenNormAndCommitLeavesStepUnmade) {
+TEST_F(ClippedStoreTest, WorkerLostBetweenNormAndCommitLeavesTheUpdateIncomplete) {
   MakeClipped(2, 1);
   for (const int worker : {0, 1}) Do({.worker = worker, .gradient = 1});
   EXPECT_EQ(Norm({.worker = 1}), "w1 norm 44");

@@ -130,7 +130,7 @@ TEST(MessagePlan, EveryElementIsInOneMessageOfItsServer) {
   }
 }
 
-TEST(ShardLayout, ElementsInDoesNotCountPadding) {
+TEST(ShardLayout, ElementsInARangeAreCountedWithoutPadding) {
   const auto layout = ShardLayout::Create(Place(2, {{0, 10, 0}, {16, 4, 0}, {20, 4, 1}, {32, 8, 0}}), 0, 64);
   ASSERT_TRUE(layout.ok());
   for (int64_t begin = 0; begin <= layout->local_size(); ++begin) {

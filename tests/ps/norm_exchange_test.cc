@@ -124,7 +124,7 @@ TEST_F(NormExchangeTest, TrustRatiosOfClippedGradientsUseTheTotalNorm) {
   EXPECT_THAT(update.gradient_scale, DoubleNear(0.5, 1e-5));
 }
 
-TEST_F(NormExchangeTest, UnneededFramesAndFramesOfAnEarlierPushAreRefused) {
+TEST_F(NormExchangeTest, NormFramesThatAreNotNeededOrOfAnotherPushAreRefused) {
   Make(0, false);
   EXPECT_FALSE(norms_->holds_back());
   EXPECT_THAT(Take(FrameKind::kNorm, 1), HasSubstr("do not clip gradients"));

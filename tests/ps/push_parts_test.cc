@@ -58,7 +58,7 @@ TEST(PushParts, PartsKeepTheirOrderOfArrival) {
   EXPECT_EQ(parts.Find({0, 8}), nullptr);
 }
 
-TEST(ArrivalCount, PartIsCompleteOnceAllWorkersSentIt) {
+TEST(ArrivalCount, RangeIsCompleteOnceAllWorkersHaveSentIt) {
   ArrivalCount count(3, 24);
   EXPECT_EQ(Text(count.Add({0, 8})), "");
   EXPECT_EQ(Text(count.Add({0, 8})), "");
@@ -68,7 +68,7 @@ TEST(ArrivalCount, PartIsCompleteOnceAllWorkersSentIt) {
   EXPECT_EQ(Text(count.Add({0, 8})), "");
 }
 
-TEST(ArrivalCount, DifferentlyCutPartsCompleteWhereTheyOverlap) {
+TEST(ArrivalCount, RangesSentInDifferentPartsAreCompleteWhereAllWorkersOverlap) {
   ArrivalCount count(2, 24);
   EXPECT_EQ(Text(count.Add({0, 4})), "");
   EXPECT_EQ(Text(count.Add({8, 8})), "");

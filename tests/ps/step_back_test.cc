@@ -69,7 +69,7 @@ class StepBackTest : public ParameterStoreTest {
   }
 };
 
-TEST_F(StepBackTest, BegunStepIsTakenBackAndMadeAgain) {
+TEST_F(StepBackTest, PartlyAppliedStepIsTakenBackAndMadeAgain) {
   for (const auto summation : {proto::BulkSynchronous::ORDERED, proto::BulkSynchronous::ARRIVAL}) {
     MakeBulk(2, summation);
     MakeStep(0);
@@ -129,7 +129,7 @@ TEST_F(StepBackTest, StepThatWaitsForItsCommitIsDroppedWithItsSums) {
   }
 }
 
-TEST_F(StepBackTest, SlotsChangedByAMeasurementAreTakenBack) {
+TEST_F(StepBackTest, SlotsChangedByMeasuringGradientsAreTakenBack) {
   measures_ = true;
   for (const bool committed : {false, true}) {
     MakeBulk(2);
@@ -145,7 +145,7 @@ TEST_F(StepBackTest, SlotsChangedByAMeasurementAreTakenBack) {
   }
 }
 
-TEST_F(StepBackTest, VersionsThatCannotBeRestoredAreRefused) {
+TEST_F(StepBackTest, StepBackOverTwoUpdatesOrToALaterVersionIsRefused) {
   MakeBulk(2);
   MakeStep(0);
   MakeStep(1);
@@ -181,7 +181,7 @@ TEST_F(StepBackTest, StoreWithoutUndoRefusesToStepBack) {
   EXPECT_THAT(StepBack(0), HasSubstr("it keeps no undo"));
 }
 
-TEST_F(StepBackTest, StoreThatHasFailedStaysFailed) {
+TEST_F(StepBackTest, StepBackOfAFailedStoreReturnsTheErrorOfTheStore) {
   MakeBulk(2);
   Push push = PushOf(0, 0, {0, 19});
   push.gradient = std::numeric_limits<float>::infinity();

@@ -9,7 +9,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(StoreMemoryTest, AllArenasGetTheRequestedNumberOfElements) {
+TEST(StoreMemoryTest, EachArenaHasTheRequestedNumberOfZeroedElements) {
   Arena a, b;
   ASSERT_TRUE(AllocateForStore(0, 32, {&a, &b}, "").ok());
   EXPECT_EQ(a.size(), 32);

@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(AnchorShapesTest, EveryStrategyRunsWithFewAndWithAllSlots) {
+TEST(AnchorShapesTest, EveryDistributedStrategyRunsWithFewAndWithAllSlots) {
   const std::vector<AnchorShape> shapes = AnchorShapes(8, 128);
   EXPECT_EQ(shapes.front(), (AnchorShape{StrategyFamily::kLocal, 1, 0}));
   EXPECT_THAT(shapes, Contains(AnchorShape{StrategyFamily::kLocal, 1, 0, 16}));
@@ -31,7 +31,7 @@ TEST(AnchorShapesTest, EveryStrategyRunsWithFewAndWithAllSlots) {
   for (const AnchorShape& shape : shapes) EXPECT_LE(shape.workers + shape.servers, 8) << AnchorText(shape);
 }
 
-TEST(AnchorShapesTest, OneSlotRunsLocally) {
+TEST(AnchorShapesTest, WithOneSlotAllAnchorRunsAreLocal) {
   for (const AnchorShape& shape : AnchorShapes(1, 128)) EXPECT_EQ(shape.strategy, StrategyFamily::kLocal);
 }
 

@@ -18,7 +18,7 @@ std::vector<std::string> Names(const StrategyShapes& shapes) {
   return names;
 }
 
-TEST(ShapesOfTest, AllStrategiesLeaveOutCombinationsWithoutMeaning) {
+TEST(ShapesOfTest, StrategyAllLeavesOutInvalidAndRedundantCombinations) {
   const auto shapes = ShapesOf("all", "1-2", "1,2");
   ASSERT_TRUE(shapes.ok());
   EXPECT_THAT(Names(*shapes),
@@ -96,7 +96,7 @@ proto::ResourceSummary Use(const std::string& host, const std::string& process, 
   return use;
 }
 
-TEST(OthersCpuTest, HostsOfOneKernelShareItsCores) {
+TEST(OthersCpuTest, CpuUseOfOthersCountsMachinesOfOneComputerOnce) {
   proto::RunSummary summary;
   *summary.add_resources() = Use("", "", 400);  // The sum of the cluster counts the computer twice.
   *summary.add_resources() = Use("a", "", 190);

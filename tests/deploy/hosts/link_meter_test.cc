@@ -89,7 +89,7 @@ TEST(LinkMeterTest, CallerIsServedAfterAPauseIfAcceptFailsAtFirst) {
   EXPECT_EQ(poll(&answer, 1, -1), 1);
 }
 
-TEST(BurstTest, BurstBytesFollowFromTheTimeOfABlock) {
+TEST(BurstTest, BurstBytesAreComputedFromTheTimeOfABlock) {
   const double size = kBlockBytes;
   LinkSpeed speed{.round_trip = 0.002, .there = 1e6};
   speed.block = 0.001 + (size - 20'000) / speed.there;

@@ -68,7 +68,7 @@ TEST_F(RemoteRunDirTest, SendsTheJobAndFetchesTheResults) {
   EXPECT_FALSE(FileExists(Chief()));
 }
 
-TEST_F(RemoteRunDirTest, GreetingOfTheShellDoesNotSpoilResults) {
+TEST_F(RemoteRunDirTest, GreetingOfTheShellIsNotMixedIntoFetchedFiles) {
   there_.ssh = {"sh", "-c", "printf 'Welcome to '; head -c 100000 /dev/zero; eval \"$0\""};
   ASSERT_TRUE(SendRunDir(there_, here_).ok());
   Write(Chief(), "summary.json", "{}");
@@ -105,7 +105,7 @@ TEST_F(RemoteRunDirTest, UnfetchedAtReturnsTheRemotePathUntilResultsAreFetched) 
   EXPECT_EQ(UnfetchedAt(here_), "");
 }
 
-TEST_F(RemoteRunDirTest, UnfetchedResultsAreNeverRemoved) {
+TEST_F(RemoteRunDirTest, RemoteDirectoryWithUnfetchedResultsIsNotOverwritten) {
   ASSERT_TRUE(SendRunDir(there_, here_).ok());
   Write(Chief() + "/checkpoints/step-7", "manifest", "saved");
   for (const absl::Status& refused : {CheckNothingLeft(there_, here_), SendRunDir(there_, here_)}) {
@@ -239,7 +239,7 @@ TEST_F(LeftRunDirTest, ResultsOfEarlierChiefAreFetched) {
   EXPECT_FALSE(FileExists(Chief()));
 }
 
-TEST_F(LeftRunDirTest, WithoutRecordNothingIsFetched) {
+TEST_F(LeftRunDirTest, RunWithoutARecordOfARemoteChiefFetchesNothing) {
   EXPECT_TRUE(FetchLeft().ok());
   EXPECT_THAT(notes_, IsEmpty());
 }

@@ -32,7 +32,7 @@ std::string TfConfigProblem(const std::string& text) {
 const std::string kCluster =
     R"({"cluster": {"chief": ["m:4000"], "worker": ["a:1", "b:2"], "ps": ["c:3"]}, "task": )";
 
-TEST(TfConfigTest, WorkerGetsIndexCountsAndChief) {
+TEST(TfConfigTest, WorkerReadsItsIndexTheTaskCountsAndTheChief) {
   const auto task = TfConfig(kCluster + R"({"type": "worker", "index": 1}})");
   ASSERT_TRUE(task.ok()) << task.status();
   EXPECT_EQ(task->role, proto::WORKER);

@@ -86,7 +86,7 @@ TEST_F(FailureReportTest, ExitStatusOfReportedFailure_IsLeftOut) {
   }
 }
 
-TEST_F(FailureReportTest, ReasonIsTheErrorWithoutTheTasksName) {
+TEST_F(FailureReportTest, ReasonIsTheErrorWithoutTheTaskAndHostBeforeIt) {
   ChiefSays("worker 1 on host: the loss became nan", "worker 1");
   EXPECT_EQ(ReasonOf(FindFirstFailure(end_, "host"), "host"), "the loss became nan");
   ChiefSays("the disk is full", "");

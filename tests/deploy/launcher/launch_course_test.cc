@@ -157,7 +157,7 @@ class Scenario {
 
 class LaunchScriptTest : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(LaunchScriptTest, CourseReturnsTheActionsOfTheScenario) {
+TEST_P(LaunchScriptTest, CourseReturnsTheActionsWrittenInTheScenario) {
   Scenario scenario;
   testing::ExpectGoesAsWritten(TETHYS_SCRIPTS, GetParam(),
                                [&](const std::string& command) { return scenario.Do(command); });

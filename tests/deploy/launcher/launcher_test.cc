@@ -34,7 +34,7 @@ TEST_F(LauncherTest, ShowsLogsWithTheNamesOfTheirProcesses) {
   EXPECT_THAT(recorder_.notes, Contains(HasSubstr("] ps-0 says work")));
 }
 
-TEST_F(LauncherTest, LogsWaitWhileDisplayIsBehind) {
+TEST_F(LauncherTest, LogLinesAreHeldBackWhileTheDisplayIsBehind) {
   options_.show_logs = true;
   Behave("chief", "pause");
   recorder_.on_behind = [&] { std::ofstream(options_.run_dir + "/go"); };

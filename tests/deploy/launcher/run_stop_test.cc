@@ -86,7 +86,7 @@ class RunStopTest : public ::testing::Test {
   pid_t child_ = 0;
 };
 
-TEST_F(RunStopTest, LauncherIsAskedToEndAndAwaited) {
+TEST_F(RunStopTest, LauncherIsSentSigtermAndItsEndIsAwaited) {
   StartLauncher(/*ignore=*/false);
   const auto launcher = RunningLauncher::Find(path_);
   ASSERT_TRUE(launcher.ok()) << launcher.status();

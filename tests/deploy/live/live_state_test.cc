@@ -91,7 +91,7 @@ TEST_F(LiveStateTest, StopByTheUserIsShownAsStoppedWithTheAdviceOfTheLauncher) {
   EXPECT_EQ(fold_.state().phase(), proto::LiveState::FAILED);
 }
 
-TEST_F(LiveStateTest, WorkerFarAboveMedianIsSlowAfterTwentySeconds) {
+TEST_F(LiveStateTest, WorkerWithStepsFarAboveTheMedianIsSlowAfterTwentySeconds) {
   Pulse(1, {1, 1, 1.3});
   Pulse(20, {1, 1, 1.3});
   EXPECT_THAT(Health(), ElementsAre("ok", "ok", "ok"));

@@ -49,7 +49,7 @@ TEST_F(ModelNotesTest, NotesDescribeInputsAndOutputs) {
             "torch.tensor([0.100000001, 0.200000003, 0.300000012]).view(-1, 1, 1)");
 }
 
-TEST_F(ModelNotesTest, NotesHaveTheShapesOfTablesAndGreyPictures) {
+TEST_F(ModelNotesTest, NotesDescribeTheInputShapesOfTablesAndGreyPictures) {
   description_.set_float_inputs(true);
   description_.mutable_scaling()->add_mean(-1.5);
   description_.mutable_scaling()->add_deviation(2);

@@ -45,7 +45,7 @@ TEST(AdviceTest, MeasurementsTakePrecedenceOverPredictions) {
   EXPECT_NEAR(candidates[1].total(), 1 + 1000 / 151.0, 1e-9);
 }
 
-TEST(AdviceTest, CandidateWithTheGivenHostFileWinsAmongEquallyGood) {
+TEST(AdviceTest, CandidateThatUsesAllHostsAsGivenWinsATie) {
   std::vector<Candidate> candidates = {Of("local", 1, 101), Of("local", 1, 100)};
   candidates[0].use = "without slave1";
   EXPECT_EQ(Choose(candidates, {}).best, 1);

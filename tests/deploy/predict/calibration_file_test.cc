@@ -73,7 +73,7 @@ TEST_F(CalibrationFileTest, ErrorNamesTheFieldWithAnImpossibleNumber) {
               HasSubstr("Overheads.join is 1e+300; it must lie between 0 and 1e+18"));
 }
 
-TEST(AgeTextTest, UsesTheLargestFittingUnit) {
+TEST(AgeTextTest, AgeIsInTheLargestUnitThatFits) {
   EXPECT_EQ(AgeText(100, 101), "1 second ago");
   EXPECT_EQ(AgeText(0, 600), "10 minutes ago");
   EXPECT_EQ(AgeText(0, 86400 * 3), "3 days ago");

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(DisturbanceTest, IsLargestShareOfAComputerOrMedianShareOfRuns) {
+TEST(DisturbanceTest, DisturbanceIsTheLargestCpuShareOfAComputerOrTheMedianOfRuns) {
   proto::Calibration calibration;
   calibration.add_computer()->add_host("slave1");
   proto::ComputerCalibration& second = *calibration.add_computer();

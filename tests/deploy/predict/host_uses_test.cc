@@ -59,7 +59,7 @@ class HostUsesTest : public ::testing::Test {
   }
 };
 
-TEST_F(HostUsesTest, EqualHostsAreUsedAsTheFileSays) {
+TEST_F(HostUsesTest, HostsOfNearlyEqualSpeedAreUsedAsTheHostFileSays) {
   EXPECT_THAT(Texts(Of({5, 5.5, 4.8, 5}, {940, 930, 900, 941})), ElementsAre(""));
   EXPECT_THAT(UsesOfHosts(Hosts("h0\n"), {}), SizeIs(1));
 }

@@ -21,7 +21,7 @@ proto::Prediction PredictionOf(const Shape784& shape, const proto::Calibration& 
   return *prediction;
 }
 
-TEST(NormTest, LiesBetweenTheLargestTimeAndTheSumOfTimes) {
+TEST(NormTest, NormLiesBetweenTheLargestTimeAndTheSumOfTimes) {
   const std::vector<ResourceTime> times = {{"a", 3}, {"b", 4}};
   EXPECT_DOUBLE_EQ(Norm(times, 1), 7);
   EXPECT_DOUBLE_EQ(Norm(times, 2), 5);

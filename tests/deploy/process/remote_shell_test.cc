@@ -50,7 +50,7 @@ TEST_P(LoginShellTest, LongScriptsAndExitStatusesArrive) {
   EXPECT_EQ(result.output, "done\n");
 }
 
-TEST_P(LoginShellTest, MarkStandsBeforeTheOutput) {
+TEST_P(LoginShellTest, MarkedCallPrintsTheMarkBeforeTheOutputOfTheCommand) {
   EXPECT_EQ(RunBy(GetParam(), MarkedShellCall("echo a")).output, absl::StrCat(kOutputMark, "a\n"));
 }
 

@@ -40,7 +40,7 @@ TEST_F(SignalSourceTest, InterruptThatWasNotTakenStaysPendingWhileInterruptsAreH
   EXPECT_FALSE(InterruptPending());
 }
 
-TEST_F(SignalSourceTest, InnerInterruptsHeldLeavesInterruptsToTheOuter) {
+TEST_F(SignalSourceTest, InnerInterruptsHeldLeavesPendingInterruptsToTheOuterOne) {
   InterruptsHeld outer;
   {
     InterruptsHeld inner;

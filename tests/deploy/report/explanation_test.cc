@@ -81,7 +81,7 @@ TEST_F(ExplanationTest, StallsThatTakeAVisibleShare_AreNamed) {
                                 "else -1.69 s."));
 }
 
-TEST_F(ExplanationTest, VariantWithoutExchange_WaitsNextToNothing) {
+TEST_F(ExplanationTest, VariantWithoutExchange_IsSaidToWaitNextToNothing) {
   Add("local", 10, 9, 0.001);
   EXPECT_THAT(Text(), HasSubstr("next to nothing to wait for the exchange"));
   EXPECT_THAT(Text(), Not(HasSubstr("moved")));
@@ -220,7 +220,7 @@ TEST_F(ExplanationTest, TextSaysWhyTheGradientNoiseScaleIsUnknown) {
             HasSubstr("scale of ps_sync is unknown: GPUs and older builds do not measure this scale")));
 }
 
-TEST_F(ExplanationTest, FullCpuAndOtherProgramsAreNamed) {
+TEST_F(ExplanationTest, TextNamesMachinesWithAFullCpuAndTheShareOfOtherPrograms) {
   AddCpu(198, 120, "slave1", Add("mirrored", 10, 6, 3));
   AddCpu(100, 90, "slave1", Add("ps_async", 14, 6.5, 6.2));
   EXPECT_THAT(Text(), HasSubstr("99 % of the 2 cores of slave1 with mirrored, so this machine is at its "

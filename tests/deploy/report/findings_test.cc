@@ -91,7 +91,7 @@ TEST_F(FindingsTest, OneVariantWithSuccessfulRunsIsNotCompared) {
   EXPECT_EQ(LabelOf(FindingsOf(report_).pair.best), "A");
 }
 
-TEST_F(FindingsTest, SingleRunsGiveNoChoice) {
+TEST_F(FindingsTest, NoVariantIsChosenIfOneHasASingleRun) {
   Add("mirrored", 3, 10);
   Add("ps_sync", 3, 20, 0.87, /*runs=*/1);
   EXPECT_EQ(Answer(), "single runs: - against -, eligible , tied ");

@@ -64,7 +64,7 @@ TEST_F(HeadlineTest, DifferenceWithinNoise_NamesBothVariants) {
   EXPECT_THAT(CautionsText(), IsEmpty());
 }
 
-TEST_F(HeadlineTest, TieOfThreeNamesAllWithTheHullOfTheirIntervals) {
+TEST_F(HeadlineTest, TieOfThreeVariantsNamesAllAndTheUnionOfTheirIntervals) {
   Add("mirrored", 3, Value(3, 10, 1), Value(3, 0.87, 0.001));
   Add("ps_sync", 3, Value(3, 11, 1), Value(3, 0.87, 0.001));
   Add("mirrored", 3, Value(3, 10.5, 1), Value(3, 0.87, 0.001));
@@ -183,7 +183,7 @@ TEST_F(HeadlineTest, LessAccurateRivalNotShownSlower_IsNotCalledSlower) {
   EXPECT_THAT(HowSure(), EndsWith(" times as long as A (95 % confidence, 3 runs of each)."));
 }
 
-TEST_F(HeadlineTest, MostAccurateIsNamedIfTheRivalSurpassesTheChoice) {
+TEST_F(HeadlineTest, MostAccurateVariantIsNamedIfTheChoiceIsLessAccurateThanItsRival) {
   // Two runs of the choice are too few to show that the most accurate variant surpasses it.
   Add("mirrored", 3, Value(2, 10, 0.01), Value(2, 0.86, 0.0001));
   Add("mirrored", 3, Value(3, 20, 0.1), Value(3, 0.90, 0.01));
@@ -332,7 +332,7 @@ TEST_F(HeadlineTest, ExplanationIsAboutTheVariantsOfTheAnswer) {
   EXPECT_EQ(explained.rival->label(), "D");
 }
 
-TEST_F(HeadlineTest, SingleRunDecidesNothing) {
+TEST_F(HeadlineTest, NoWinnerIsNamedIfAVariantHasOnlyASingleRun) {
   Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87));
   Add("ps_sync", 3, Value(1, 20), Value(1, 0.87));
   EXPECT_EQ(Text(),
@@ -361,7 +361,7 @@ TEST_F(HeadlineTest, SingleVariantHasNoCautionsAboutComparisons) {
   EXPECT_THAT(CautionsText(), ElementsAre("A hardly learned", "other programs took up to 20 % of the CPU"));
 }
 
-TEST_F(HeadlineTest, CautionsNameTheLimitsOfTheAnswer) {
+TEST_F(HeadlineTest, CautionsListFailedRunsBatchesOtherProgramsAndDifferences) {
   proto::ReportVariant& mirrored = Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87));
   proto::ReportVariant& ps = Add("ps_sync", 3, Value(3, 20, 0.1), Value(3, 0.12));
   EXPECT_THAT(CautionsText(), IsEmpty());

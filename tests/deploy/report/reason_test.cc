@@ -89,7 +89,7 @@ TEST_F(ReasonTest, LimitIsNamedOnlyWhereOnePartTakesMostOfTheTime) {
                         "waits 9 s more for data."));
 }
 
-TEST_F(ReasonTest, TieHasNoReason) {
+TEST_F(ReasonTest, TieOfTheFastestVariantsGivesNoReason) {
   Add("mirrored", 2, 10, 7, 2);
   Add("ps_sync", 2, 10.01, 7, 2);
   Add("ps_stale_3", 2, 16, 7, 8.5);
@@ -182,7 +182,7 @@ TEST_F(ReasonTest, TimeToTargetIsExplainedByEpochsToTarget) {
   EXPECT_THAT(Text(), StartsWith("To reach 85 % validation accuracy A needs 3 epochs, B 5. A worker of A"));
 }
 
-TEST_F(ReasonTest, NothingMeasuredGivesNoReason) {
+TEST_F(ReasonTest, VariantWithoutMeasuredStepsGivesNoReason) {
   EXPECT_EQ(Text(), "");
   Add("mirrored", 2, 10, 7, 2).clear_step_seconds();
   Add("ps_sync", 2, 15, 6, 8);

@@ -35,7 +35,7 @@ TEST_F(CheckpointChoiceTest, PathOfCheckpoint_IsReturnedWithoutSlash) {
   EXPECT_EQ(*found, directory_.Path("a/checkpoints/step-3"));
 }
 
-TEST_F(CheckpointChoiceTest, MissingStep_NamesCheckpointsOfItsRun) {
+TEST_F(CheckpointChoiceTest, MissingCheckpoint_ErrorNamesOtherCheckpointsOfTheRun) {
   Save("a/checkpoints/step-3");
   Save("a/checkpoints/step-6");
   EXPECT_THAT(Refusal("a/checkpoints/step-9"),
@@ -43,7 +43,7 @@ TEST_F(CheckpointChoiceTest, MissingStep_NamesCheckpointsOfItsRun) {
                     HasSubstr("a/checkpoints/step-6")));
 }
 
-TEST_F(CheckpointChoiceTest, MissingRun_NamesNewestCheckpointsOfRunsBesideIt) {
+TEST_F(CheckpointChoiceTest, MissingRun_ErrorNamesTheNewestCheckpointsOfRunsBesideIt) {
   Save("a/checkpoints/step-3");
   Save("a/checkpoints/step-6");
   Save("b/checkpoints/step-1");

@@ -61,7 +61,7 @@ absl::Status WaitForever(const JobSecret&) {
   while (true) pause();
 }
 
-TEST_F(RoleProcessTest, TakesTokenAndJobId) {
+TEST_F(RoleProcessTest, TokenAndJobIdAreReadFromTheFirstLine) {
   const auto secret = Read(absl::StrCat(kToken, " job-7\nrest"));
   ASSERT_TRUE(secret.ok()) << secret.status();
   EXPECT_EQ(secret->token.ToHex(), kToken);

@@ -62,7 +62,7 @@ class StudyFileTest : public ::testing::Test {
   testing::TempDirectory folder_;
 };
 
-TEST_F(StudyFileTest, CombinationsAreInOrderWithTheirJobs) {
+TEST_F(StudyFileTest, CombinationsOfLevelsAreInFileOrderWithTheirJobs) {
   const auto study = Load(absl::StrCat("job: \"job.textproto\" set: \"epochs=3\"", kFactors));
   ASSERT_TRUE(study.ok()) << study.status();
   ASSERT_THAT(study->cells, SizeIs(4));
@@ -178,7 +178,7 @@ std::vector<StudyRun> Runs(int blocks) {
   return runs;
 }
 
-TEST_F(StudyFileTest, ClaimsAreDecidedByIntervals) {
+TEST_F(StudyFileTest, ClaimsAreJudgedByConfidenceIntervals) {
   const auto study = Load(absl::StrCat(
       "job: \"job.textproto\"", kFactors,
       "published { match { factor: \"strategy\" level: \"PS\" } measure: \"training_seconds\" value: 30 }"

@@ -43,7 +43,7 @@ TEST(BatchCurveTest, FittedLinesReplaceMeasuredPoints) {
   EXPECT_DOUBLE_EQ(curve.At(10).forward(), curve.Step(10) / 4);
 }
 
-TEST(BatchCurveTest, FromOnePointTheStepIsProportionalToTheBatch) {
+TEST(BatchCurveTest, WithOneMeasuredPointTheStepTimeIsProportionalToTheBatch) {
   EXPECT_DOUBLE_EQ(BatchCurve::Create({Time(8, 2)})->Step(16), 4);
 }
 

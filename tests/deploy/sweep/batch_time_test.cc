@@ -21,7 +21,7 @@ TEST(BatchTimeTest, DisturbedVisitsAreCountedButLeftOutOfTheTimes) {
 
 // With a quota of half a core, half of the steps need not wait for the quota. Each of the other steps waits
 // as long as it computes.
-TEST(BatchTimeTest, MeanCountsStepsThatWaitForTheQuota) {
+TEST(BatchTimeTest, MeanBatchTimeIncludesWaitsForTheCpuQuota) {
   std::vector<proto::StepVisit> visits(2);
   for (proto::StepVisit& visit : visits) {
     visit.set_batch(8);

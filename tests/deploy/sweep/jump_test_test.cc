@@ -109,7 +109,7 @@ TEST(FindJumpsTest, NineOfTenJumpsOfThreePercentAreFoundWithinABatch) {
   EXPECT_LE(found.elsewhere, 2);
 }
 
-TEST(FindJumpsTest, JumpHasSizePlaceAndInterval) {
+TEST(FindJumpsTest, FoundJumpHasThePlantedSizeAndPlaceWithinItsInterval) {
   std::mt19937_64 random(5);
   const Jumps jumps = FindJumps(PlantedSweep(VggTime, 15, random), 1);
   ASSERT_THAT(jumps.jump, SizeIs(4));

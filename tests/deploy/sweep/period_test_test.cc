@@ -64,7 +64,7 @@ TEST(TestPeriodTest, BendAtOneMultipleIsNotTakenForJumpsAtAllMultiples) {
   EXPECT_LT(test.excluded_above(), 0.02);
 }
 
-TEST(TestPeriodTest, FewBatchesOrRoundsAreNotTestable) {
+TEST(TestPeriodTest, SweepWithTooFewBatchesOrRoundsIsNotTestable) {
   std::mt19937_64 random(5);
   const proto::PeriodTest few_batches = TestPeriod(PlantedSweep(VggTime, 15, random, {}, 40), 16, 1);
   EXPECT_EQ(few_batches.verdict(), proto::PeriodTest::NOT_TESTABLE);

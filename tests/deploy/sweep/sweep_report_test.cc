@@ -79,7 +79,7 @@ TEST(AnswerTest, LargePercentagesAreWrittenWithoutAnExponent) {
   EXPECT_THAT(Sentences(curve), HasSubstr("+123 % (520 µs). A jump of 1,250 % of the step"));
 }
 
-TEST(AnswerTest, AnswerSaysWhichQuestionsStayOpen) {
+TEST(AnswerTest, AnswerSaysWhatTheSweepCouldNotTest) {
   proto::SweepCurve curve = Example().curve(0);
   curve.clear_jump();
   curve.clear_detectable();

@@ -79,7 +79,7 @@ TEST_F(ControlGroupTest, VersionOneReadsEachLimitFromItsController) {
   EXPECT_EQ(limits.tasks, -1);
 }
 
-TEST_F(ControlGroupTest, ContainerSeesItsGroupAsTheRoot) {
+TEST_F(ControlGroupTest, LimitsOfAContainerAreReadFromTheRootOfItsMount) {
   // A machine with a namespace of control groups for the process.
   Belongs("0::/\n", kSecondVersion);
   Write("/sys/fs/cgroup/memory.max", "1234\n");

@@ -60,7 +60,9 @@ TEST_P(Crc32cTest, ChecksumInPieces_EqualsTheChecksumOfTheWhole) {
   }
 }
 
-TEST(MaskedCrc32cTest, MaskRotatesBy15BitsAndAddsAConstant) { EXPECT_EQ(MaskedCrc32c(""), 0xa282ead8u); }
+TEST(MaskedCrc32cTest, MaskedChecksumOfNoBytesIsTheConstantOfTheMask) {
+  EXPECT_EQ(MaskedCrc32c(""), 0xa282ead8u);
+}
 
 INSTANTIATE_TEST_SUITE_P(Instructions, Crc32cTest, ::testing::Values(&Crc32c));
 INSTANTIATE_TEST_SUITE_P(Portable, Crc32cTest, ::testing::Values(&PortableCrc32c));

@@ -38,7 +38,7 @@ class MappedFileTest : public ::testing::Test {
   FileDescriptor fd_;
 };
 
-TEST_F(MappedFileTest, PopulateEntersAllPagesIntoThePageTables) {
+TEST_F(MappedFileTest, PopulateMapsAllPagesOfTheFile) {
   utsname kernel = {};
   int major = 0, minor = 0;
   ASSERT_EQ(uname(&kernel), 0);
