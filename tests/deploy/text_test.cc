@@ -82,7 +82,7 @@ TEST(ParseDurationTest, TakesWholeNumbersWithTheUnitsThatAreAllowed) {
   }
 }
 
-TEST(TextTest, NamesAreJoinedByCommasAndOneWord) {
+TEST(TextTest, LastNameIsJoinedByTheGivenWordAndOthersByCommas) {
   EXPECT_EQ(NamesText({}), "");
   EXPECT_EQ(NamesText({"A"}), "A");
   EXPECT_EQ(NamesText({"A", "B"}, "or"), "A or B");

@@ -362,7 +362,7 @@ TEST(ParameterServerTest, WorkersAreToldToRetryUntilServeIsCalled) {
   EXPECT_TRUE(TestWorker(plan, 0, *CreateParameterServerStrategy(worker)).Prepare().ok());
 }
 
-TEST(ParameterServerTest, ContradictoryPlanIsRefused) {
+TEST(ParameterServerTest, PlanThatContradictsItselfIsRefused) {
   const MonotonicClock clock;
   ParameterServerOptions options;
   options.token = JobToken::Random();

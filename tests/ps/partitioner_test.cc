@@ -78,7 +78,7 @@ TEST(MinSizePartitioner, WeightsOf392KibibytesAreCutIntoTwoShards) {
   EXPECT_EQ(Cut(variables, 2), "w1 50176+50176 b1 128 w2 1280 b2 10");
 }
 
-TEST(Partitioner, FirstShardsHaveOneRowMore) {
+TEST(Partitioner, FirstShardsHaveOneRowMoreIfRowsDoNotDivideEvenly) {
   EXPECT_EQ(Cut(Variables({{"a", {11, 2}}}), 1, "fixed { shards: 4 }"), "a 6+6+6+4");
 }
 

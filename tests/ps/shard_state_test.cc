@@ -107,7 +107,7 @@ TEST_F(ShardStateTest, BegunUpdateIsTakenBackBitByBitAndMadeAgain) {
   }
 }
 
-TEST_F(ShardStateTest, MeasurementAloneIsTakenBack) {
+TEST_F(ShardStateTest, SlotChangesOfAMeasurementWithoutAnUpdateAreTakenBack) {
   Make("lamb { beta_1: 0.9 beta_2: 0.99 epsilon: 1e-6 }", true);
   Apply(1, {{0, 19}}, true);
   const std::vector<uint32_t> before = Bits();

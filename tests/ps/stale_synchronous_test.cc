@@ -131,7 +131,7 @@ TEST_F(StaleSynchronousTest, NonFiniteSumIsFatalAndChangesNothing) {
 // With bound s and any order of arrivals: the parameters sent for step c include every push for steps before
 // c - s; the staleness of a push is at most 2 s + 1 pushes of every other worker; and no worker has more than
 // s pushes more in the parameters than another worker.
-TEST_F(StaleSynchronousTest, BoundHoldsForAnyOrderOfArrivals) {
+TEST_F(StaleSynchronousTest, BoundOfStalenessHoldsForAnyOrderOfArrivingPushes) {
   constexpr int kWorkers = 4;
   constexpr uint64_t kSteps = 60;
   for (const int bound : {0, 1, 3}) {
@@ -234,7 +234,7 @@ TEST_F(StaleSynchronousTest, PullWaitsUntilTheRuleAllowsItsStep) {
   EXPECT_EQ(Step(0), "w0 v1, w1 v1");
 }
 
-TEST_F(StaleSynchronousTest, PullOfAnEarlierStepAppliesNoWaitingPush) {
+TEST_F(StaleSynchronousTest, PullOfAnEarlierStepDoesNotApplyPushesThatWait) {
   MakeStale(3, 0);
   EXPECT_EQ(Step(0), "wait");
   actions_ = Taken();

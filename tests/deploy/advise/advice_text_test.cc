@@ -100,7 +100,7 @@ TEST(AdviceTextTest, NamesHowManySamplesTheChoiceNormalisesTogether) {
               HasSubstr("\nNote on batch normalisation: 2 samples are normalised together.\n"));
 }
 
-TEST(AdviceTextTest, NoiseScaleComesFromTheLastEpochThatHasOne) {
+TEST(AdviceTextTest, NoiseScaleIsOfTheLastEpochInWhichItWasMeasured) {
   proto::RunSummary run;
   run.set_global_batch(64);
   run.add_gradient_noise()->set_epoch(0);

@@ -57,7 +57,7 @@ TEST(RunScheduleTest, DisturbedRunIsRepeatedOnceAtEndOfBlock) {
                           RunSlot{1, 1, true}));
 }
 
-TEST(RunScheduleTest, RemainingRunsIncludeRepetitionsInOrder) {
+TEST(RunScheduleTest, RunsToComeIncludeRepetitionsOfDisturbedRunsInOrder) {
   RunSchedule schedule({.variants = 2, .repeats = 2, .random = false});
   schedule.Finished(true);
   EXPECT_THAT(schedule.ToCome(),

@@ -59,7 +59,7 @@ TEST_F(PipedFilesTest, PipedContentsHaveAPathThatOtherProgramsCanOpen) {
   EXPECT_EQ(*ReadFile(flags.Get("ssh_config")), "Host a\n");
 }
 
-TEST_F(PipedFilesTest, NamedPipeIsReadOnce) {
+TEST_F(PipedFilesTest, ContentsOfANamedPipeAreKeptForRepeatedReads) {
   const testing::TempDirectory directory;
   const std::string path = directory.Path("fifo");
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);

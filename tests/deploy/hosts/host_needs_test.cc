@@ -74,7 +74,7 @@ TEST_F(HostNeedsTest, FileGivenByUrlIsNeededOnNoHost) {
   }
 }
 
-TEST_F(HostNeedsTest, ThisMachineNeedsNoFiles) {
+TEST_F(HostNeedsTest, FilesOfWorkersOnThisMachineAreNotChecked) {
   places_.workers[0].ssh = places_.workers[1].ssh = {};
   EXPECT_TRUE(Needs()["slave1"].empty());
   EXPECT_FALSE(Needs()["slave2"].empty());

@@ -71,7 +71,7 @@ TEST_F(PayloadTest, BundleWithLibrariesIsMadeBesideProgram) {
   Run({Path("u/tethys")});
 }
 
-TEST_F(PayloadTest, BundleOfThisBuildIsReused) {
+TEST_F(PayloadTest, ExistingBundleOfThisBuildIsReused) {
   const std::string program = Program();
   ASSERT_TRUE(Find(program).ok());
   EXPECT_EQ(Find(program)->path, Path("a/tethys-bundle.tar.gz"));

@@ -230,7 +230,7 @@ class LeftRunDirTest : public RemoteRunDirTest {
   std::vector<std::string> notes_;
 };
 
-TEST_F(LeftRunDirTest, ResultsOfEarlierChiefAreFetched) {
+TEST_F(LeftRunDirTest, UnfetchedResultsOfAnEarlierRemoteChiefAreFetchedAndRemovedThere) {
   ASSERT_TRUE(SendRunDir(there_, here_).ok());
   Write(Chief() + "/checkpoints/step-7", "manifest", "saved");
   ASSERT_TRUE(FetchLeft().ok());

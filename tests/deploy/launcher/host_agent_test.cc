@@ -123,7 +123,7 @@ TEST_F(HostAgentTest, SendsHeartbeatsWhenIdle) {
   }
 }
 
-TEST_F(HostAgentTest, UnsentHeartbeatsDoNotPileUp) {
+TEST_F(HostAgentTest, AtMostOneUnsentHeartbeatIsQueued) {
   Take();
   agent_.OnInput(HeartbeatFrame(), now_);
   for (int i = 0; i < 15; ++i) Wait(kAgentBeat);
@@ -158,7 +158,7 @@ TEST_F(HostAgentTest, MalformedOrderEndsTheAgentAndLaterOrdersAreIgnored) {
   EXPECT_THAT(actions_, IsEmpty());
 }
 
-TEST_F(HostAgentTest, RepeatedProcessNumberIsRefused) {
+TEST_F(HostAgentTest, OrderToStartAProcessNumberTwiceIsRefused) {
   OrderStart(2);
   OrderStart(2);
   EXPECT_EQ(EndReason(), "an order to start process 2 after process 2");

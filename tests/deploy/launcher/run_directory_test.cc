@@ -55,7 +55,7 @@ TEST_F(RunDirectoryTest, RefusesToResumeMissingRun) {
   EXPECT_EQ(RunDirectory::Open(path_).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST(RunPathTest, FreshPathHasNameAndTime) {
+TEST(RunPathTest, FreshRunPathContainsTheJobNameAndTheTime) {
   EXPECT_THAT(FreshRunPath("my job/7"), MatchesRegex("runs/my_job_7-[0-9]+-[0-9]+"));
 }
 

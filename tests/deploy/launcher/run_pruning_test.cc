@@ -26,7 +26,7 @@ std::vector<std::string> Pruned(const std::vector<ListedRun>& runs, const Prunin
   return names;
 }
 
-TEST(RunsToPruneTest, NewestRunsAreKept) {
+TEST(RunsToPruneTest, NewestRunsAreNotChosenForRemoval) {
   const std::vector<ListedRun> runs = {Ended("a", 5), Ended("b", 1), Ended("c", 9), Ended("d", 3)};
   EXPECT_THAT(Pruned(runs, {.keep = 2}), ElementsAre("a", "c"));
   EXPECT_THAT(Pruned(runs, {.keep = 0}), ElementsAre("b", "d", "a", "c"));

@@ -113,7 +113,7 @@ TEST_F(LiveServerTest, IdleConnectionsKeepNoCallerOut) {
   EXPECT_TRUE(IsAnswered(caller, kWait));
 }
 
-TEST_F(LiveServerTest, RequestMustComeWithinASecond) {
+TEST_F(LiveServerTest, ConnectionWithoutARequestIsClosedAfterASecond) {
   const FileDescriptor idle(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   Connect(idle);
   Turns(0, 2);  // In the first turn, or before, the idle caller is accepted.

@@ -62,7 +62,7 @@ class ProgressFileTest : public ::testing::Test {
   ProgressReader reader_{scratch_.path()};
 };
 
-TEST_F(ProgressFileTest, ReaderSeesEventsAsTheyAreAdded) {
+TEST_F(ProgressFileTest, ReaderReturnsEventsAddedSinceItsLastRead) {
   EXPECT_THAT(Read(), IsEmpty());
   EXPECT_FALSE(reader_.found());
   auto file = *ProgressFile::Open(directory());
@@ -156,7 +156,7 @@ TEST_F(ProgressFileTest, LinesOfLogsAreForwardedAndNotWritten) {
   EXPECT_THAT(Read(), ElementsAre("restart", "note saved"));
 }
 
-TEST(ThinLinesTest, FrequentEventsAreLeftOutBeforeRareEvents) {
+TEST(ThinLinesTest, FrequentKindsOfEventsAreLeftOutBeforeRareKinds) {
   std::string lines;
   for (int i = 0; i < 100; ++i) {
     absl::StrAppend(&lines, i % 10 == 0 ? "{\"epoch\":{}}\n" : "{\"pulse\":{}}\n");

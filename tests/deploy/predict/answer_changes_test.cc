@@ -40,7 +40,7 @@ TEST(FindTurnsTest, FoundTurnsLieWithinThreePercentOfTheTrueTurns) {
   EXPECT_LT(turns.above->value, 333 * 1.03);
 }
 
-TEST(FindTurnsTest, WholeNumberTurnIsTheFirstThatChangesTheAnswer) {
+TEST(FindTurnsTest, TurnOfAWholeNumberIsTheFirstNumberThatChangesTheAnswer) {
   for (const double low : {1, 3, 5, 8}) {
     for (const double high : {10, 11, 17, 18, 35, 36}) {
       const PropertyTurns turns =
@@ -67,7 +67,7 @@ TEST(FindTurnsTest, ErrorOfTheModelIsReturned) {
       FindTurns({.now = 2, .least = 1, .most = 4}, StrategyFamily::kMirrored, fails).status()));
 }
 
-TEST(TurnsTextTest, ValuesAreRoundedAwayFromThePresentValue) {
+TEST(TurnsTextTest, TurnsAreRoundedAwayFromThePresentValue) {
   const auto mbit = [](double value) { return LinkRateText(value * 1e6 / 8); };
   PropertyTurns turns{.range = {.now = 940, .least = 1, .most = 100000},
                       .below = Turn{311, Named("local")},

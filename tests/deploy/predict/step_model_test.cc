@@ -29,7 +29,7 @@ TEST(NormTest, NormLiesBetweenTheLargestTimeAndTheSumOfTimes) {
   EXPECT_EQ(Norm({}, 2), 0);
 }
 
-TEST(CapacityTest, IsInterpolatedAndConstantBeyondTheMeasuredRanks) {
+TEST(CapacityTest, CapacityIsInterpolatedAndConstantBeyondTheMeasuredRanks) {
   proto::ComputerCalibration computer;
   computer.set_cores(4);
   EXPECT_EQ(CapacityOf(computer, 3), 3);

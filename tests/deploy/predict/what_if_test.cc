@@ -56,7 +56,7 @@ proto::Prediction PredictionOn(const Shape784& shape, const Supposition& suppose
   return *prediction;
 }
 
-TEST(WhatIfTest, WordsAreParsedWithTheirUnits) {
+TEST(WhatIfTest, SettingsAreParsedWithTheirUnits) {
   const absl::StatusOr<WhatIf> what_if =
       ParseWhatIf({"hosts=32,kind=small,slots=2,cores=8", "speed=1.5,link=2.5Gbit/s,delay=50us,price=0.25"});
   ASSERT_TRUE(what_if.ok()) << what_if.status();
@@ -91,7 +91,7 @@ TEST(WhatIfTest, ErrorNamesTheInvalidSettingAndTheValidForm) {
   EXPECT_THAT(ParseError({"kind="}), HasSubstr("a kind of the host file"));
 }
 
-TEST(WhatIfTest, FurtherHostsArePredictedLikeMeasuredHosts) {
+TEST(WhatIfTest, AdditionalHostsArePredictedLikeMeasuredHosts) {
   const Supposition supposed = Supposed("hosts=6", HostsOfKind(2), SmallHosts(100));
   ASSERT_EQ(supposed.hosts.size(), 6U);
   EXPECT_EQ(supposed.hosts[2].host, "what-if-3");
@@ -105,7 +105,7 @@ TEST(WhatIfTest, FurtherHostsArePredictedLikeMeasuredHosts) {
 }
 
 // Three hosts, of which host1 has the median speed, and a host for servers that is the slowest.
-TEST(WhatIfTest, FurtherHostsAreLikeTheMedianOrTheNamedHost) {
+TEST(WhatIfTest, AdditionalHostsAreLikeTheMedianOrTheNamedHost) {
   std::vector<HostEntry> hosts = HostsOfKind(4, "");
   hosts[3].roles.ps = true;
   hosts[3].kind = "store";

@@ -25,7 +25,7 @@ std::vector<RemoteResult> Call(const std::vector<RemoteCommand>& commands,
   return RunEverywhere(commands, deadline, scratch.path());
 }
 
-TEST(SshTest, HostIsTheLastWordAndNeverAnOption) {
+TEST(SshTest, HostIsTheLastArgumentOfSshAndIsNeverReadAsAnOption) {
   const std::vector<std::string> words =
       SshCall("my config", {.host = "-oProxyCommand=x", .user = "me", .port = 23});
   EXPECT_EQ(words[0], "ssh");
@@ -83,7 +83,7 @@ TEST(SshTest, ResultsAreInOrderOfCommands) {
   EXPECT_EQ(results[2].output, "c\n");
 }
 
-TEST(SshTest, FailureOfSshDiffersFromFailureOfCommand) {
+TEST(SshTest, FailureOfSshIsUnavailableAndFailureOfTheCommandIsAborted) {
   const std::vector<RemoteResult> results =
       Call({Instead("echo 'ssh: connect to host x: No route' >&2; exit 255"), Instead("exit 255"),
             Instead("exit 7")});
@@ -130,13 +130,13 @@ TEST(SshTest, StalledTransferIsDeadlineExceeded) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("no data was transferred"));
 }
 
-TEST(PatienceTest, LimitWithoutTransferIsTheTotalTime) {
+TEST(PatienceTest, WithoutATransferThePatienceLimitsTheTotalTime) {
   Patience patience(10, false, 100);
   EXPECT_FALSE(patience.IsOver(1, 109));
   EXPECT_TRUE(patience.IsOver(2, 110));
 }
 
-TEST(PatienceTest, LimitWithTransferRunsFromTheLastByte) {
+TEST(PatienceTest, WithATransferThePatienceLimitsTheTimeSinceTheLastByte) {
   Patience patience(10, true, 100);
   for (Nanoseconds now = 109; now < 2000; now += 9) EXPECT_FALSE(patience.IsOver(now, now));
   const int64_t moved = 5000;

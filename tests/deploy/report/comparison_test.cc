@@ -25,7 +25,7 @@ std::vector<VariantLabel> Labels() {
           {"fashion_mnist_ps_async", "ps_async", 6, 2, 768, "push", {}}};
 }
 
-TEST(VariationTest, ReadsFieldAndValues) {
+TEST(VariationTest, VariationIsParsedIntoFieldAndValues) {
   const Variation variation = *ParseVariation("batch_size_per_worker=64,128");
   EXPECT_EQ(variation.field, "batch_size_per_worker");
   EXPECT_THAT(variation.values, ElementsAre("64", "128"));
@@ -201,7 +201,7 @@ TEST(ComparisonCsvTest, HasALinePerRunAndOnePerVariant) {
             "mean,B,fashion_mnist_ps_async,ps_async,6,2,768,push,,,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,");
 }
 
-TEST(SecondsLeftTest, EstimateUsesMeanOfVariantOrElseOfAllRuns) {
+TEST(SecondsLeftTest, TimeLeftUsesTheMeanOfEachVariantOrElseOfAllRuns) {
   EXPECT_FALSE(SecondsLeft({}, {{0, 1}}).has_value());
   const std::vector<RunTime> made = {{0, 10}, {0, 12}, {1, 20}};
   EXPECT_DOUBLE_EQ(*SecondsLeft(made, std::vector<int>{0, 1}), 31);

@@ -203,7 +203,7 @@ TEST_F(HeadlineTest, SlowerMeanWithinNoiseIsNotCalledSlower) {
             "percentage points more accurate than B, and no difference in speed is shown.");
 }
 
-TEST_F(HeadlineTest, TwoRunsAreTooFewForAnInterval) {
+TEST_F(HeadlineTest, TwoRunsAreSaidToBeTooFewForAConfidenceInterval) {
   Add("mirrored", 3, Value(2, 10, 1), Share(2, 0.87, 0.05));
   Add("ps_sync", 3, Value(2, 10.5, 1), Share(2, 0.88, 0.05));
   EXPECT_THAT(Text(),

@@ -64,7 +64,7 @@ std::vector<std::string> Row(const std::string& text, const std::string& word) {
   return {};
 }
 
-TEST(ResourceTablesTest, ShowsMeanMaximumAndUseByTheJobAlone) {
+TEST(ResourceTablesTest, TableShowsMeanMaximumAndTheUseByTheJobAlone) {
   const std::vector<RunRecord> runs = {OneRun(0, 80)};
   EXPECT_THAT(Row(ResourceTables(Labels(), {}, runs), "mirrored"),
               ::testing::ElementsAre("A", "mirrored", "mirrored", "128", "8", "10.0", "10.5", "11.4", "3",

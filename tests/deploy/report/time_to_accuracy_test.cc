@@ -13,7 +13,7 @@ constexpr char kHeader[] =
 
 std::vector<proto::EpochPoint> Epochs(const std::string& lines) { return ParseEpochs(kHeader + lines); }
 
-TEST(EpochsTest, TimesAddUpAndLastLineOfAnEpochCounts) {
+TEST(EpochsTest, TimesAreSummedOverEpochsAndUseTheLastLineOfEachEpoch) {
   const auto epochs = Epochs("0,1,0.5,1,0.5,2\n1,1,0.5,1,0.6,50\n1,1,0.5,1,0.7,3\n2,1,");
   ASSERT_EQ(epochs.size(), 2);
   EXPECT_EQ(epochs[1].seconds(), 5);
@@ -26,7 +26,7 @@ TEST(EpochsTest, LineOfALaterAttemptReplacesLinesOfLaterEpochs) {
   EXPECT_EQ(BestAccuracy(epochs), 0.55);
 }
 
-TEST(EpochsTest, DamagedNumbersAreZero) {
+TEST(EpochsTest, DamagedNumbersAreReadAsZero) {
   EXPECT_TRUE(ParseEpochs("").empty());
   const auto epochs = Epochs("1e300,x,x,nan,nan,inf\n");
   ASSERT_EQ(epochs.size(), 1);
@@ -34,7 +34,7 @@ TEST(EpochsTest, DamagedNumbersAreZero) {
   EXPECT_EQ(epochs[0].validation_accuracy(), 0);
 }
 
-TEST(TimeToAccuracyTest, IsTheFirstEndOfAnEpochAtOrAboveTheTarget) {
+TEST(TimeToAccuracyTest, TimeToAccuracyIsTheEndOfTheFirstEpochAtOrAboveTheTarget) {
   const auto epochs = Epochs("0,1,1,1,0.84,2\n1,1,1,1,0.85,2\n2,1,1,1,0.8,2\n3,1,1,1,0.9,2\n");
   EXPECT_EQ(FirstAtOrAbove(0.85, epochs)->seconds, 4);
   EXPECT_EQ(FirstAtOrAbove(0.85, epochs)->epochs, 2);

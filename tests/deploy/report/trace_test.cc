@@ -91,7 +91,7 @@ std::vector<std::string> Overlaps(const std::string& json) {
   return overlaps;
 }
 
-TEST(ChromeTraceTest, StepIsSliceWithConsecutivePhases) {
+TEST(ChromeTraceTest, StepIsASliceThatContainsConsecutiveSlicesOfItsPhases) {
   EXPECT_THAT(
       Slices(ChromeTrace({.steps_csv = kSteps}, {}), "worker 0"),
       ElementsAre("step 7 1000+10.5", "data 1000+1", "forward 1001+2", "backward 1003+3", "exchange 1006+4"));
@@ -225,7 +225,7 @@ TEST_F(CourseTraceTest, CorrectedClockDelaysTheNextStep) {
   EXPECT_THAT(Slices(trace, "ps 0"), Contains("push of step 1 1014+6"));
 }
 
-TEST_F(CourseTraceTest, BarrierEndsWhenAnyWorkerGoesOn) {
+TEST_F(CourseTraceTest, BarrierOfAWorkerEndsWhenAnyWorkerBeginsItsNextStep) {
   journal_ = "attempt 0 0 0 20 2 1 ps_sync\n";
   AddStep(0, 1, 0, 1000);
   // The clock of worker 1 has an error, so its step seems to end after worker 0 has gone on.

@@ -89,7 +89,7 @@ TEST(FitEffectsTest, IntervalsOfFiveBlocksContainPlantedRatios) {
   EXPECT_GE(held, all * 9 / 10) << held << " of " << all;
 }
 
-TEST(FitEffectsTest, RealEffectsHaveSmallPAndOthersDoNot) {
+TEST(FitEffectsTest, OnlyPlantedEffectsHaveSmallPValues) {
   const auto terms = FitEffects({3, 2, 2}, Planted(4, 0.05, 1.6), {.permutations = 500, .draws = 10});
   ASSERT_TRUE(terms.ok());
   const auto p = [&](const std::vector<int>& factors) {
@@ -151,7 +151,7 @@ TEST(FitEffectsTest, EqualValuesHaveNoEffects) {
   }
 }
 
-TEST(FitEffectsTest, SingleBlockHasNoIntervals) {
+TEST(FitEffectsTest, EffectsFromASingleBlockHaveNoIntervals) {
   const auto terms = FitEffects({3, 2, 2}, Planted(1, 0.01, 1), {.permutations = 50, .draws = 50});
   ASSERT_TRUE(terms.ok());
   EXPECT_FALSE((*terms)[0].level[0].low.has_value());

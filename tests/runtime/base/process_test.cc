@@ -20,7 +20,7 @@ pid_t ThreadThatHandlesSignal() {
 }
 
 // The main thread blocks the signal, because the kernel would otherwise deliver it to the main thread.
-TEST(KeepSignalsOffThisThreadTest, HandlersRunOnAnotherThread) {
+TEST(KeepSignalsOffThisThreadTest, SignalHandlersRunOnAnotherThread) {
   struct sigaction action = {};
   action.sa_handler = [](int) { g_handled_by = gettid(); };
   ASSERT_EQ(sigaction(SIGUSR1, &action, nullptr), 0);

@@ -38,7 +38,7 @@ class ThreadLimit {
   ~ThreadLimit() { g_threads_left = -1; }
 };
 
-TEST(ThreadTest, RunsItsBodyAndEndsWithTheObject) {
+TEST(ThreadTest, ThreadRunsItsBodyAndIsJoinedByTheDestructor) {
   std::atomic<bool> ran{false};
   {
     Thread thread;
@@ -72,7 +72,7 @@ TEST(CheckThreadsTest, FailsIfOneThreadCannotBeStarted) {
   EXPECT_TRUE(absl::IsResourceExhausted(CheckThreads(5)));
 }
 
-TEST(RunBesideTest, RunsTheWorkEvenIfNoThreadCanBeStarted) {
+TEST(RunBesideTest, RunBesideRunsTheWorkEvenIfNoThreadCanBeStarted) {
   int done = 0;
   RunBeside(
       kMillisecond, [&] { ++done; }, [] {});
