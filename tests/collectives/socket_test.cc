@@ -29,7 +29,7 @@ TEST(HostPort, ParsedTextIsWrittenBackUnchanged) {
   for (const char* text : {"10.0.0.3:4711", "[::1]:80"}) EXPECT_EQ(HostPortText(*ParseHostPort(text)), text);
 }
 
-TEST(HostPort, ListenAddressMayLackThePort) {
+TEST(HostPort, ListenAddressWithoutAPortHasPortZero) {
   EXPECT_EQ(*ParseListenAddress("10.0.0.3"), (HostPort{"10.0.0.3", 0}));
   EXPECT_EQ(*ParseListenAddress("node3:4711"), (HostPort{"node3", 4711}));
   for (const char* text : {"fd00::3", "[fd00::3]", "[fd00::3]:0"})

@@ -81,7 +81,7 @@ TEST_F(PushedGradientsTest, NonFiniteValuesAndSumsAreFound) {
   EXPECT_FALSE(Push(1, kLargest));
 }
 
-TEST_F(PushedGradientsTest, WholePushesAreAddedInTheOrderGiven) {
+TEST_F(PushedGradientsTest, WholePushesAreAddedInTheGivenOrderOfWorkers) {
   Make(Summation::kWhole);
   Push(0, 1);
   PushNothing(1);

@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(ComputerMeterTest, BatchesReachFromAWorkersPartToTwiceTheGlobalBatch) {
+TEST(ComputerMeterTest, MeasuredBatchesRangeFromAWorkersPartToTwiceTheGlobalBatch) {
   const std::vector<int64_t> batches = BatchesToMeasure(128, 8);
   EXPECT_EQ(batches.front(), 16);
   EXPECT_EQ(batches.back(), 256);

@@ -35,7 +35,7 @@ TEST_F(BuildInUseTest, FolderIsTouchedEveryInterval) {
   }
 }
 
-TEST_F(BuildInUseTest, LongIntervalDoesNotDelayDestructor) {
+TEST_F(BuildInUseTest, LongIntervalDoesNotDelayTheDestructor) {
   MakeOld();
   {
     const BuildInUse in_use(folder_.path(), BuildInUse::kInterval);

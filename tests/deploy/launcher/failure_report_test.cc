@@ -55,7 +55,7 @@ TEST_F(FailureReportTest, ErrorNamesSignalAndThenTheChiefsReport) {
             "  the chief reports: ps 0: its session broke");
 }
 
-TEST_F(FailureReportTest, CulpritReapedAfterVerdictIsNamed) {
+TEST_F(FailureReportTest, TaskThatTheChiefBlamedIsNamedIfItsDeathIsSeenLater) {
   ChiefSays("worker 1: its session broke", "worker 1");
   Killed("worker 1", SIGKILL);
   EXPECT_THAT(Message(), HasSubstr("worker 1 on host was killed by signal 9"));

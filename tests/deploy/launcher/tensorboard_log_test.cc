@@ -112,7 +112,7 @@ TEST_F(TensorboardLogTest, ProgressIsWrittenWithTheLearningRateAtItsSampleCount)
                                      "9 progress/samples_per_second 1000", "9 progress/learning_rate 1.5"));
 }
 
-TEST_F(TensorboardLogTest, ProgressWithoutNewSamplesIsLeftOut) {
+TEST_F(TensorboardLogTest, ProgressWithoutNewSamplesIsNotWritten) {
   TensorboardLog log(Options(), recorder_);
   log.OnEvent(Progress(9, 0));
   EXPECT_THAT(Written(), IsEmpty());
@@ -168,7 +168,7 @@ TEST_F(TensorboardLogTest, FirstAttemptDiscardsNothing) {
   EXPECT_THAT(Written(), IsEmpty());
 }
 
-TEST_F(TensorboardLogTest, NotesOfARemoteChiefNameTheLocalDirectory) {
+TEST_F(TensorboardLogTest, NotesOfARemoteChiefOnSavesNameTheLocalDirectory) {
   PathsHere paths("/home/u/.cache/tethys/runs/a-1", "runs/a", recorder_);
   for (const char* note : {"saved /home/u/.cache/tethys/runs/a-1/checkpoints/step-8",
                            "warning: /home/u/.cache/tethys/runs/a-1/steps.csv: no room", "another"}) {

@@ -52,7 +52,7 @@ TEST_F(RecentStepsTest, FirstPulseWithStepsIsLeftOut) {
   EXPECT_EQ(recent_.Figures()->workers, 1);
 }
 
-TEST_F(RecentStepsTest, OldPulsesAreForgotten) {
+TEST_F(RecentStepsTest, OldPulsesAreLeftOutOfTheStepFigures) {
   for (int at = 1; at <= 40; ++at) Pulse(at, 10, 0.1);
   for (int at = 41; at <= 71; ++at) Pulse(at, 10, 0.2);
   EXPECT_NEAR(recent_.Figures()->step, 0.2, 1e-12);
@@ -68,7 +68,7 @@ TEST_F(RecentStepsTest, SlowestWorkerComputesLongestAndWaitsLeast) {
   EXPECT_NEAR(figures->median_exchange, 0.06, 1e-12);
 }
 
-TEST_F(RecentStepsTest, OtherProgramsAreAveragedOverTime) {
+TEST_F(RecentStepsTest, CpuUseOfOtherProgramsIsAveragedOverTime) {
   Pulse(1, 10, 0.1);
   for (int at = 2; at <= 11; ++at) Pulse(at, 10, 0.1, {0.01}, at <= 6 ? 0.4 : 0);
   EXPECT_NEAR(recent_.Figures()->others_cpu, 0.2, 1e-12);

@@ -70,7 +70,7 @@ TEST(IntervalTest, WidensAwayFromTheCalibratedBatch) {
   EXPECT_NEAR(half(plan.global_batch() * 4), 0.2, 1e-9);
 }
 
-TEST(IntervalTest, RemarkNamesAnUnmeasuredExchangeAndAnUnmeasuredBatch) {
+TEST(IntervalTest, RemarkSaysThatExchangeAndBatchLieOutsideTheMeasurements) {
   // Each of 32 workers has a batch of 4; the smallest measured batch is 8.
   const proto::Prediction prediction = PredictionOf({.workers = 32}, SmallHosts());
   EXPECT_THAT(

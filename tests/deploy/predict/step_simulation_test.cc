@@ -184,7 +184,7 @@ TEST(StepSimulationTest, SeedAloneDecidesTheResult) {
   EXPECT_NE(Simulate(cluster, 50)->step, step);
 }
 
-TEST(StepSimulationTest, RefusesNumbersWithoutMeaning) {
+TEST(StepSimulationTest, ClusterWithInvalidNumbersIsRefused) {
   SimulatedCluster cluster = Homogeneous(1, 1, 1e-3, 1e4, 1e8);
   EXPECT_TRUE(absl::IsInvalidArgument(Simulate(cluster, 1).status()));
   cluster.workers[0].compute = std::nan("");

@@ -248,7 +248,7 @@ TEST_F(VerdictTest, ComparesWithTheFastestVariantOfAnotherStrategy) {
   EXPECT_THAT(Text(), AllOf(HasSubstr("Global batches ("), HasSubstr("differ")));
 }
 
-TEST_F(VerdictTest, ComparesServersWithMirroredIfLocalIsFastest) {
+TEST_F(VerdictTest, ParameterServersAreComparedWithMirroredIfLocalIsFastest) {
   Add("local", Value(3, 5, 0.1), Value(3, 0.87, 0.001));
   Add("mirrored", Value(3, 9, 0.1), Value(3, 0.87, 0.001)).set_global_batch(128);
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001)).set_global_batch(384);
@@ -314,7 +314,7 @@ TEST_F(VerdictTest, SingleFailedRunShowsItsProgress) {
               StartsWith("This run was interrupted after 3 epochs and 423 updates: stopped by Ctrl-C"));
 }
 
-TEST_F(VerdictTest, FailedRunsAreCounted) {
+TEST_F(VerdictTest, VerdictStatesTheNumberOfFailedRunsOfEachVariant) {
   Add("mirrored", Value(2, 10), Value(2, 0.87)).set_failed(1);
   proto::ReportVariant& ps = Add("ps", Value(0, 0), Value(0, 0));
   ps.set_failed(3);
@@ -327,7 +327,7 @@ TEST_F(VerdictTest, FailedRunsAreCounted) {
                                 "runs of ps."));
 }
 
-TEST_F(VerdictTest, OneVariantOrNoneGetsASeparateSentence) {
+TEST_F(VerdictTest, VerdictOnOneVariantOrNoneComparesNothing) {
   EXPECT_THAT(Text(), HasSubstr("No run succeeded"));
   Add("local", Value(1, 10), Value(1, 0.87));
   EXPECT_EQ(Text(), "Local trained in 10 s, to a test accuracy of 87.00 %.");
