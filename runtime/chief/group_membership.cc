@@ -169,7 +169,9 @@ absl::Status GroupMembership::Proceed(int64_t counted, bool replaced, bool inter
   if (!newest.has_value() || *newest < counted) {
     return CannotForm(absl::StrCat("no other worker has the parameters of step ", counted));
   }
-  if (static_cast<int>(workers.size()) < (interrupted ? 1 : rules_.least_workers)) {
+  // The order of a sharded job belongs to its number of workers, also if no step is left.
+  const bool any_number = interrupted && job_.data().sharding() == proto::Data::GLOBAL;
+  if (static_cast<int>(workers.size()) < (any_number ? 1 : rules_.least_workers)) {
     return Wait(static_cast<int>(workers.size()), replaced || arrives, now, actions);
   }
   step_ = *newest;
