@@ -248,7 +248,7 @@ void Invariants::OnFailedEnd(const absl::Status& status, TaskId culprit) {
     others_hit = others_hit || hit.role != proto::WORKER;
   }
   const bool used_up =
-      absl::StrContains(text, "max_restarts") || absl::StrContains(text, "none was replaced");
+      absl::StrContains(text, "max_restarts") || absl::StrContains(text, "no replacement was ready");
   if (!named && !used_up) return world_.Broken("the job ended, and no task was hit that it names: ", text);
   if (absl::StrContains(text, "no other worker has the parameters")) {
     if (world_.OthersHaveState(nullptr, 0)) {
