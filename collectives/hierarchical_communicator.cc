@@ -16,6 +16,7 @@
 #include "collectives/hierarchical_communicator.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "collectives/block_cut.h"
@@ -152,6 +153,7 @@ class HierarchicalCommunicator final : public Communicator {
   }
 
   void Interrupt(const absl::Status& reason) override {
+    interrupted_ = true;
     local_->Interrupt(reason);
     if (leaders_ != nullptr) leaders_->Interrupt(reason);
     all_->Interrupt(reason);
@@ -187,22 +189,28 @@ class HierarchicalCommunicator final : public Communicator {
     return absl::OkStatus();
   }
 
+  // An interrupted rank reports nothing, not even while Interrupt has interrupted only some of the
+  // communicators.
+  bool MustReport(const absl::Status& status) const {
+    return !status.ok() && !interrupted_ &&
+           (shared_.interruption == nullptr || shared_.interruption->Check().ok());
+  }
   absl::Status Locally(const absl::Status& status) {
-    if (!status.ok()) {
+    if (MustReport(status)) {
       Tell(leaders_.get(), status);
       Tell(all_.get(), status);
     }
     return status;
   }
   absl::Status AmongLeaders(const absl::Status& status) {
-    if (!status.ok()) {
+    if (MustReport(status)) {
       local_->Abort(status);
       Tell(all_.get(), status);
     }
     return status;
   }
   absl::Status BetweenHosts(const absl::Status& status) {
-    if (!status.ok()) {
+    if (MustReport(status)) {
       local_->Abort(status);
       Tell(leaders_.get(), status);
     }
@@ -222,6 +230,7 @@ class HierarchicalCommunicator final : public Communicator {
   const std::unique_ptr<Communicator> leaders_;  // Null on ranks that are no leader.
   const SharedMemoryOptions shared_;
   const int rank_;
+  std::atomic<bool> interrupted_{false};  // Set before Interrupt interrupts the first communicator.
   // The parts of an AllGather on this host in which only the leader, rank 0, contributes.
   std::vector<Range> leaders_part_;
 };

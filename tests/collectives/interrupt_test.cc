@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
+#include "collectives/hierarchical_communicator.h"
 #include "gtest/gtest.h"
 #include "tests/collectives/ring_fixture.h"
 
@@ -203,6 +205,66 @@ TEST_P(Interrupt, NextGenerationFormsThroughTheSameListeners) {
       return absl::OkStatus();
     }));
   }
+}
+
+// Counts calls of Abort. Interrupt takes effect only after `call_ended`.
+class SlowlyInterrupted final : public Communicator {
+ public:
+  SlowlyInterrupted(std::unique_ptr<Communicator> all, absl::Notification& call_ended,
+                    std::atomic<int>& aborts)
+      : all_(std::move(all)), call_ended_(call_ended), aborts_(aborts) {}
+
+  int rank() const override { return all_->rank(); }
+  int world_size() const override { return all_->world_size(); }
+  absl::Status AllReduce(absl::Span<float> data) override { return all_->AllReduce(data); }
+  absl::Status ReduceScatter(absl::Span<float> data) override { return all_->ReduceScatter(data); }
+  Range OwnedBlock(int rank, int64_t count) const override { return all_->OwnedBlock(rank, count); }
+  absl::Status AllGather(absl::Span<char> data, absl::Span<const Range> parts) override {
+    return all_->AllGather(data, parts);
+  }
+  absl::Status Barrier() override { return all_->Barrier(); }
+  absl::Status Send(int peer, absl::Span<const char> data) override { return all_->Send(peer, data); }
+  absl::Status Receive(int peer, absl::Span<char> data) override { return all_->Receive(peer, data); }
+  absl::StatusOr<std::unique_ptr<Communicator>> Split(int colour) override { return all_->Split(colour); }
+  TrafficCount traffic() const override { return all_->traffic(); }
+  void Abort(const absl::Status& reason) override {
+    ++aborts_;
+    all_->Abort(reason);
+  }
+  void Interrupt(const absl::Status& reason) override {
+    call_ended_.WaitForNotification();
+    all_->Interrupt(reason);
+  }
+
+ private:
+  const std::unique_ptr<Communicator> all_;
+  absl::Notification& call_ended_;
+  std::atomic<int>& aborts_;
+};
+
+// A call returns as soon as one of the three communicators is interrupted.
+TEST(InterruptBetweenHosts, CallThatEndsBeforeTheLastPartIsInterruptedReportsNothing) {
+  TestRing ring(4);
+  absl::Notification call_ended;
+  std::atomic<int> aborts{0};
+  std::unique_ptr<Communicator> ranks[4];
+  OnRanks(4, [&](int rank) {
+    std::unique_ptr<Communicator> all = *ring.Create(rank);
+    if (rank == 0) all = std::make_unique<SlowlyInterrupted>(std::move(all), call_ended, aborts);
+    ranks[rank] = *CreateCommunicatorOfHosts(all, {0, 1, 0, 1},
+                                             {.member_names = ring.options[rank].MemberNames(),
+                                              .step_timeout = 3600 * kSecond,
+                                              .clock = &TestClock()});
+  });
+  absl::Status answer;
+  std::thread calls([&] {
+    answer = Reduce(*ranks[0], kShort);
+    call_ended.Notify();
+  });
+  ranks[0]->Interrupt(kReason);
+  calls.join();
+  EXPECT_EQ(answer, kReason);
+  EXPECT_EQ(aborts, 0);
 }
 
 // ------------------------------------------------------------------------------------------- forming
