@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task
                                                          const proto::Group& group, Replica& replica,
                                                          RingListener& listener, const Clock& clock,
                                                          Nanoseconds deadline, PeersCompute peers_compute,
-                                                         GroupChange change) {
+                                                         GroupHandover handover) {
   return Make({.task = task,
                .plan = plan,
                .group = group,
@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task
                .clock = clock,
                .deadline = deadline,
                .peers_compute = std::move(peers_compute),
-               .change = std::move(change)});
+               .handover = std::move(handover)});
 }
 
 }  // namespace tethys

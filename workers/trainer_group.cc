@@ -101,8 +101,8 @@ absl::Status Trainer::Connect(const proto::Form& form, RingListener& listener, c
   const bool first = !applied_.has_value() && !copy.is_behind(place_.rank);
   const Nanoseconds deadline =
       first ? ready_before_ : clock_.Now() + FromSeconds(setup_.plan().job().timeouts().start());
-  GroupChange change{.slots = slots_, .interruption = &interruption};
-  change.connected = [&](Communicator& group) {
+  GroupHandover handover{.slots = slots_, .interruption = &interruption};
+  handover.connected = [&](Communicator& group) {
     const Nanoseconds begin = clock_.Now();
     const absl::Status copied = Copy(group, copy, staged);
     copy_ns = clock_.Now() - begin;
@@ -111,7 +111,7 @@ absl::Status Trainer::Connect(const proto::Form& form, RingListener& listener, c
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Strategy> strategy,
                           CreateStrategy(
                               task_, setup_.plan(), form.group(), *replica_, listener, clock_, deadline,
-                              [this] { return session_.peers_compute(); }, std::move(change)));
+                              [this] { return session_.peers_compute(); }, std::move(handover)));
   // Until the strategy is attached, the interruption reaches its communicators alone.
   TETHYS_RETURN_IF_ERROR(replica_->Attach(std::move(strategy), /*warm_up=*/!warm_));
   warm_ = true;

@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeMirrored(const WorkerParts& worker
   TETHYS_ASSIGN_OR_RETURN(RingOptions ring, RingOf(worker));
   const proto::Tuning& tuning = worker.job().tuning();
   TETHYS_ASSIGN_OR_RETURN(Exchange exchange, CreateExchange(worker.listener, ring, tuning.transport()));
-  if (worker.change.connected) TETHYS_RETURN_IF_ERROR(worker.change.connected(*exchange.communicator));
+  if (worker.handover.connected) TETHYS_RETURN_IF_ERROR(worker.handover.connected(*exchange.communicator));
   // If any rank may have a GPU, all ranks decide together whether GPUs sum, so that all use the same
   // exchange.
   const bool any_on_gpu = AnyOnGpu(worker.plan);

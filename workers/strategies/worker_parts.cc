@@ -39,14 +39,14 @@ absl::StatusOr<RingOptions> RingOf(const WorkerParts& worker) {
   ring.step_timeout = worker.step_timeout();
   ring.peers_compute = worker.peers_compute;
   ring.clock = &worker.clock;
-  ring.interruption = worker.change.interruption;
+  ring.interruption = worker.handover.interruption;
   return ring;
 }
 
 absl::StatusOr<ReplicaUpdate> UpdateOf(const WorkerParts& worker) {
   return ReplicaUpdate::Create(worker.job().optimizer(), TrainableRanges(worker.model.variables()),
                                ScheduleOf(worker.plan), worker.device, worker.stream, worker.clock,
-                               worker.change.slots);
+                               worker.handover.slots);
 }
 
 absl::StatusOr<std::unique_ptr<Strategy>> Staged(std::unique_ptr<Strategy> inner,

@@ -22,7 +22,7 @@
 namespace tethys {
 
 // How a group of workers replaces an earlier one. The defaults are those of a group that is never replaced.
-struct GroupChange {
+struct GroupHandover {
   // The optimizer's slots, which the update of the new group goes on using; null: the update has slots of its
   // own.
   std::shared_ptr<OptimizerSlots> slots = nullptr;
@@ -47,7 +47,7 @@ struct WorkerParts {
   // The time, by `clock`, until which the first connections must be made.
   Nanoseconds deadline = 0;
   PeersCompute peers_compute = nullptr;  // Null: it is not known whether other workers compute.
-  GroupChange change = {};
+  GroupHandover handover = {};
 
   const proto::Job& job() const { return plan.job(); }
   Nanoseconds step_timeout() const { return FromSeconds(job().timeouts().step()); }
