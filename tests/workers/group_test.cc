@@ -13,10 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/job/job_file.h"
 #include "tests/runtime/data/idx_files.h"
 #include "tests/workers/fake_chief.h"
-#include "workers/plan_job.h"
+#include "tests/workers/mirrored_plan.h"
 
 namespace tethys {
 namespace {
@@ -31,19 +30,10 @@ class GroupTest : public ::testing::TestWithParam<std::string> {
  protected:
   // The plan of a mirrored job of `workers` workers with this transport. `more`: more of the job file.
   proto::JobPlan PlanOf(int workers, const std::string& more = "") const {
-    const proto::Idx& idx = data_.idx();
-    const absl::StatusOr<proto::Job> job = ParseJob(
-        absl::StrCat(
-            "model { layer { flatten {} } layer { dense { units: 6 } } layer { batch_normalisation {} } "
-            "layer { dense { units: 5 } } } data { idx { train_images: '",
-            idx.train_images(), "' train_labels: '", idx.train_labels(),
-            "' } classes: 5 } optimizer { sgd { momentum: 0.9 } learning_rate: 0.1 } epochs: 1 workers: ",
-            workers, " batch_size_per_worker: ", kBatch / workers,
-            " device { threads_per_rank: 1 } strategy { mirrored {} } tuning { transport: ", GetParam(),
-            " } ", more),
-        "job.textproto", {});
-    TETHYS_CHECK(job.ok(), StatusText(job.status()));
-    return PlanJob(*job).value();
+    return testing::MirroredPlan(
+        data_.idx(), workers, kBatch,
+        absl::StrCat("optimizer { sgd { momentum: 0.9 } learning_rate: 0.1 } tuning { transport: ",
+                     GetParam(), " } ", more));
   }
 
   // Trains as `disturbed` did, but without losses. Returns the states of the last group's members.

@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "runtime/cluster/job_plan.h"
-#include "runtime/job/job_file.h"
 #include "tests/collectives/ring_fixture.h"
 #include "tests/runtime/cluster/scripted_session.h"
 #include "tests/runtime/data/idx_files.h"
-#include "workers/plan_job.h"
+#include "tests/workers/mirrored_plan.h"
 
 namespace tethys {
 namespace {
@@ -46,18 +45,7 @@ class TrainerTest : public ::testing::Test {
 
   // The plan of a mirrored job of `workers` workers.
   proto::JobPlan PlanOf(int workers) const {
-    const proto::Idx& idx = data_.idx();
-    const absl::StatusOr<proto::Job> job = ParseJob(
-        absl::StrCat(
-            "model { layer { flatten {} } layer { dense { units: 6 } } layer { batch_normalisation {} } "
-            "layer { dense { units: 5 } } } data { idx { train_images: '",
-            idx.train_images(), "' train_labels: '", idx.train_labels(),
-            "' } classes: 5 } optimizer { sgd {} learning_rate: 0.1 } epochs: 1 workers: ", workers,
-            " batch_size_per_worker: ", kSegment / workers,
-            " device { threads_per_rank: 1 } strategy { mirrored {} }"),
-        "job.textproto", {});
-    TETHYS_CHECK(job.ok(), StatusText(job.status()));
-    return PlanJob(*job).value();
+    return testing::MirroredPlan(data_.idx(), workers, kSegment, "optimizer { sgd {} learning_rate: 0.1 }");
   }
 
   // The group of the workers with these indices.
