@@ -31,9 +31,6 @@ BatchLoader::Options LoaderOptions(const proto::Job& job, const Dataset& train, 
   return options;
 }
 
-// True if the job goes on after a loss in another group of workers.
-bool OutlivesGroups(const proto::JobPlan& plan) { return FormsNewGroups(plan.job()) && !AnyOnGpu(plan); }
-
 }  // namespace
 
 Trainer::Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession& session,
@@ -45,7 +42,7 @@ Trainer::Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession
       clock_(clock),
       ready_before_(clock.Now() + FromSeconds(setup.seconds_left())),
       leased_(TraitsOf(setup.plan().job()).leases()),
-      outlives_groups_(OutlivesGroups(setup.plan())) {}
+      outlives_groups_(FormsNewGroups(setup.plan())) {}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TaskOptions& task, const proto::Setup& setup,
                                                          TaskSession& session,

@@ -125,7 +125,7 @@ LaunchOptions LaunchOf(const proto::JobPlan& plan, const std::string& run_dir, c
   // The secrets with which planning opened the data.
   launch.data_secrets = SecretsInUse().SerializeAsString();
   launch.timeouts = plan.job().timeouts();
-  launch.survives_worker_loss = SurvivesWorkerLoss(plan.job());
+  launch.survives_worker_loss = SurvivesWorkerLoss(plan);
   launch.restarts_before_training = TraitsOf(plan.job()).leases();
   launch.max_restarts = plan.job().max_restarts();
   launch.show_logs = options.show_logs;

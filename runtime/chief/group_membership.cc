@@ -18,10 +18,7 @@
 namespace tethys {
 
 GroupMembership::GroupMembership(const proto::JobPlan& plan, Roster& roster)
-    : job_(plan.job()),
-      rules_(GroupRulesOf(plan.job())),
-      active_(FormsNewGroups(plan.job())),
-      roster_(roster) {
+    : job_(plan.job()), rules_(GroupRulesOf(plan.job())), active_(FormsNewGroups(plan)), roster_(roster) {
   for (int i = 0; i < plan.job().workers(); ++i) parts_[{proto::WORKER, i}];
 }
 
@@ -52,7 +49,8 @@ void GroupMembership::OnHalted(TaskId worker, const proto::Halted& halted) {
     reason_ = absl::StrCat(roster_.Describe(worker), ": ",
                            halted.reason().empty() ? "its exchange failed" : halted.reason().substr(0, 200));
   }
-  // Whoever leaves a group closes its connections, so only the first to blame another may know the cause.
+  // A worker that leaves a group closes its connections, and other workers then blame this worker. So only
+  // the first worker that blames another may know the cause.
   const TaskId suspect{proto::WORKER, halted.suspect()};
   if (accusing_ >= roster_.at(worker).generation || !halted.has_suspect()) return;
   if (parts_.count(suspect) == 0 || suspect == worker) return;

@@ -36,7 +36,7 @@ void WorkerLosses::Lose(TaskId id, const std::string& reason, const std::string&
 std::string WorkerLosses::WhatFollows() const {
   const proto::Job& job = plan_.job();
   if (losses_.size() <= job.max_restarts()) return "the worker is to be replaced";
-  const bool enough = !FormsNewGroups(job) || roster_.workers_left() >= GroupRulesOf(job).least_workers;
+  const bool enough = !FormsNewGroups(plan_) || roster_.workers_left() >= GroupRulesOf(job).least_workers;
   return enough ? "the job goes on without this worker" : "too few workers are left";
 }
 

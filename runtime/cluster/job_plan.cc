@@ -123,6 +123,12 @@ bool AnyOnGpu(const proto::JobPlan& plan) {
   return false;
 }
 
+bool FormsNewGroups(const proto::JobPlan& plan) { return FormsNewGroups(plan.job()) && !AnyOnGpu(plan); }
+
+bool SurvivesWorkerLoss(const proto::JobPlan& plan) {
+  return TraitsOf(plan.job()).leases() || FormsNewGroups(plan);
+}
+
 std::string TaskName(proto::Role role, int index) {
   switch (role) {
     case proto::CHIEF:

@@ -52,6 +52,11 @@ int ServersWithShards(const proto::Placement& placement);
 proto::Device::Kind DeviceOf(const proto::JobPlan& plan, int worker);
 bool AnyOnGpu(const proto::JobPlan& plan);
 
+// FormsNewGroups and SurvivesWorkerLoss of the job (runtime/shape/job_shape.h), with the devices that a host
+// file gives to the workers: no new group forms if any worker is on a GPU.
+bool FormsNewGroups(const proto::JobPlan& plan);
+bool SurvivesWorkerLoss(const proto::JobPlan& plan);
+
 // The name of a task in messages: "worker 2", "ps 0" or "chief".
 std::string TaskName(proto::Role role, int index);
 

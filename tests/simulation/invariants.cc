@@ -256,8 +256,7 @@ void Invariants::OnFailedEnd(const absl::Status& status, TaskId culprit) {
     }
     return;
   }
-  if (!SurvivesWorkerLoss(world_.plan().job()) || others_hit || used_up || happened.hit_before_training())
-    return;
+  if (!SurvivesWorkerLoss(world_.plan()) || others_hit || used_up || happened.hit_before_training()) return;
   world_.Broken("the loss of a worker ended the job: ", text);
 }
 

@@ -28,7 +28,7 @@ Exchange::Then SimulatedWorker::Or(std::function<void()> next) {
 void SimulatedWorker::OnBroken(const absl::Status& status) {
   const bool membership =
       absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status);
-  if (!membership || !FormsNewGroups(world().plan().job())) return Leave(status);
+  if (!membership || !FormsNewGroups(world().plan())) return Leave(status);
   world().Trace(name(), " leaves group ", generation_, ": ", StatusText(status));
   if (!world().Misbehaves(Fault::kAppliesAfterHalt, 1)) {
     for (const auto& [index, connection] : peers_)

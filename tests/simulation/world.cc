@@ -129,7 +129,7 @@ void World::OnProcessEnd(Process& process, Process::End end) {
     return;
   }
   // The launcher replaces a worker whose process was killed, or that failed by a mishap of its own.
-  const bool survives = SurvivesWorkerLoss(plan_.job()) && process.id().role == proto::WORKER;
+  const bool survives = SurvivesWorkerLoss(plan_) && process.id().role == proto::WORKER;
   const bool newest = survives && workers_[static_cast<size_t>(process.id().index)] == &process;
   if (!newest || restarts_ >= plan_.job().max_restarts()) return;
   if (end == Process::End::kExit && disturbances_.hit().count(process.id()) == 0) return;

@@ -24,6 +24,7 @@ class JobControllerTest : public ::testing::Test {
  protected:
   void Start(const std::string& job) {
     plan_ = Plan(job);
+    plan_.mutable_worker_device()->Add(worker_devices_.begin(), worker_devices_.end());
     plan_.set_train_samples(train_samples_);
     plan_.mutable_job()->set_epochs(job_epochs_);
     proto::TrainingState state;
@@ -154,7 +155,8 @@ class JobControllerTest : public ::testing::Test {
   Nanoseconds now_ = 1 * kSecond;
   uint32_t incarnation_ = 1;  // The incarnation of the worker that sends messages or vanishes.
   int64_t train_samples_ = 20;
-  MovingStatistics statistics_ = {};  // The moving statistics with which the job begins.
+  std::vector<proto::Device::Kind> worker_devices_;  // As in a plan; empty: the job's device.
+  MovingStatistics statistics_ = {};                 // The moving statistics with which the job begins.
   int64_t job_epochs_ = 1;
   proto::JobPlan plan_;
   std::unique_ptr<RestoredController> controller_;

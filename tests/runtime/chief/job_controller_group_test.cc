@@ -7,6 +7,7 @@
 namespace tethys {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -191,7 +192,7 @@ TEST_F(GroupTest, ReplacementJoinsTheGroupWithACopyOfTheState) {
   EXPECT_GE(Summary().worker_loss(0).replaced_seconds(), 0);
 }
 
-// A replacement without a copy has no count of steps, and nobody goes on from its initial values.
+// A replacement without a copy has no count of steps, and no worker goes on from its initial values.
 TEST_F(GroupTest, JobEndsIfNoWorkerHasTheParametersAnyMore) {
   Begin("workers: 2 strategy { mirrored {} } max_restarts: 2");
   Vanish(Worker(1));
@@ -278,6 +279,15 @@ TEST_F(GroupTest, InterruptOfAJobThatWaitsForAReplacement_SavesWithTheRemainingW
   for (const int worker : {0, 2}) Say(Worker(worker), "run_done { run: 2 }");
   EXPECT_THAT(Log(), ElementsAre("open"));
   EXPECT_EQ(saved_state_.step(), 1);
+}
+
+TEST_F(GroupTest, LossInAJobWithAWorkerOnAGpuEndsTheJob) {
+  worker_devices_ = {proto::Device::CPU, proto::Device::CUDA};
+  Begin("workers: 2 strategy { mirrored {} }");
+  Vanish(Worker(1));
+  Tick(3);
+  EXPECT_TRUE(absl::IsUnavailable(end_)) << end_;
+  EXPECT_THAT(Log(), Not(Contains("w0 halt")));
 }
 
 TEST_F(GroupTest, EvaluationIsRepeatedByTheNextGroup) {

@@ -95,5 +95,15 @@ TEST(SampleOrderTest, DifferentSampleOrdersHaveDifferentTexts) {
   EXPECT_NE(OrderText(plan), text) << "files of other lengths";
 }
 
+TEST(WorkerLossTest, MirroredWorkersFormNewGroupsOnlyIfNoWorkerIsOnAGpu) {
+  proto::JobPlan plan = Plan("workers: 2 strategy { mirrored {} }");
+  EXPECT_TRUE(FormsNewGroups(plan) && SurvivesWorkerLoss(plan));
+  plan.add_worker_device(proto::Device::CPU);
+  plan.add_worker_device(proto::Device::CUDA);
+  EXPECT_FALSE(FormsNewGroups(plan) || SurvivesWorkerLoss(plan)) << "the host file puts worker 1 on a GPU";
+  *plan.mutable_job() = Plan(absl::StrCat(kAsynchronous, "workers: 2")).job();
+  EXPECT_TRUE(SurvivesWorkerLoss(plan));
+}
+
 }  // namespace
 }  // namespace tethys
