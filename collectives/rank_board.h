@@ -133,7 +133,7 @@ class RankBoard {
   // Return the reason of this rank's own Abort or Interrupt.
   absl::Status AbortReason();
   absl::Status InterruptReason();
-  // Publishes this rank's final error, unless it has published one before. Returns true if it did.
+  // Publishes this rank's final error. Returns false, and does nothing, if the rank has published one before.
   bool SayLastWords(const absl::Status& words);
   void WakeAll() const;
 

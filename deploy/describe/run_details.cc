@@ -177,7 +177,7 @@ void AddEarlier(const RunDetails& run, Lines& lines) {
   for (size_t i = left_out; i < run.earlier.size(); ++i) lines.Add("earlier", run.earlier[i]);
 }
 
-// What the last attempt lost and outlived.
+// Adds the workers that the last attempt lost, and the groups that formed afterwards.
 void AddLosses(const proto::RunSummary& summary, Lines& lines) {
   lines.Add("losses", LossText(summary));
   const std::vector<std::string> all = LossLines(summary);
@@ -313,7 +313,7 @@ absl::StatusOr<RunDetails> ReadRunDetails(const std::string& path) {
   if (!run.summary.has_value() || run.summary->attempt_size() > 1) ReadEvents(path, run);
   const bool ended = run.listed.state == RunState::kFailed || run.listed.state == RunState::kUnfinished;
   if (ended) run.ending = EndingOf(path, run.summary);
-  // Without lock step, each worker counts its own steps.
+  // In a job without lock step each worker counts its own steps, so that the file has no newest step.
   const bool lock_step = run.job.has_value() && TraitsOf(*run.job).lock_step;
   if (ended && lock_step) run.recorded = LastRecordedStep(path);
   const auto checkpoints = ListCheckpoints(path + "/checkpoints");

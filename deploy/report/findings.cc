@@ -131,7 +131,7 @@ void FindOtherStrategy(const proto::Report& report, const Findings& findings, Ti
     return StrategyOf(*variant) != StrategyOf(*findings.choice);
   };
   const bool one_strategy = std::none_of(findings.tied.begin(), findings.tied.end(), differs);
-  // For a choice of one worker the first question is whether to distribute at all.
+  // If the choice has one worker, the first question is whether to distribute at all.
   if (!one_strategy || findings.choice->workers() == 1 || findings.faster != nullptr) return;
   for (const Ranking& variants : {findings.eligible, findings.repeated}) {
     const auto other = std::find_if(variants.begin(), variants.end(), differs);

@@ -2,7 +2,7 @@
 // record says that its worker has applied the step. If the group loses a worker, the others may lack the
 // step, and then the next group makes it again; so a record alone does not count. A step counts
 //
-//   1. when every worker of the group has recorded it, because then nobody can lack it; or
+//   1. when every worker of the group has recorded it, because then no worker can lack it; or
 //   2. when a group has formed whose parameters contain it, because later groups continue from these
 //   parameters.
 //
