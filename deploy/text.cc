@@ -36,7 +36,8 @@ std::string Line(const std::vector<std::string>& cells, const std::vector<Column
   return absl::StrCat(line, "\n");
 }
 
-// The columns of each table into which Table cuts; each begins with the first `keys` columns.
+// Table splits a table wider than `width` into several tables. Returns the columns of each of these tables;
+// each begins with the first `keys` columns.
 std::vector<std::vector<size_t>> Parts(const std::vector<int>& widths, int width, size_t keys) {
   std::vector<std::vector<size_t>> parts = {{}};
   int used = 0;

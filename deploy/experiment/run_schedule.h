@@ -56,7 +56,7 @@ class RunSchedule {
   const ScheduleOptions options_;
   int blocks_ = 0;
   std::deque<RunSlot> to_come_;
-  std::vector<RunSlot> again_;  // Repetitions that end the current block.
+  std::vector<RunSlot> again_;  // Repetitions, made at the end of the current block.
 };
 
 // The variants whose mean training time is not yet known precisely enough, ascending: half of its 95 %

@@ -157,8 +157,8 @@ absl::StatusOr<std::vector<LinkOffer>> JobComputers::LinksOf(int host, const std
   bool unlinked = false;
   for (const int peer : peers) {
     if (peer == host) continue;
-    // Peers without links of their own all have equal links, so one such peer is enough: --what_if may
-    // suppose thousands of peers.
+    // All peers for which no link is listed have the same default link, so one such peer is enough:
+    // --what_if may suppose thousands of peers.
     if (linked_[peer] == 0 && std::exchange(unlinked, true)) continue;
     LinkOffer offer;
     for (const auto& [from, to] : {std::pair{host, peer}, {peer, host}}) {

@@ -48,8 +48,9 @@ class AppendQueue {
   absl::Status TakeError();
 
   // Blocks until all lines appended so far are written. If Options::retry is set, an error means that some of
-  // these lines were not written, because a write that began after the call failed, or because the rest of
-  // the file was given up. If Options::retry is not set, returns and clears the error as TakeError does.
+  // these lines were not written: either a write that began during this call has failed, or the file has been
+  // given up after earlier errors. If Options::retry is not set, returns and clears the error as TakeError
+  // does.
   absl::Status Flush();
 
  private:

@@ -170,7 +170,8 @@ std::string TakePayload(ByteReader& bytes, const Frame& frame) {
 
 // Takes a message about norms from `bytes`: a request for the norms of variables if `measure`, otherwise a
 // commit if there is a payload, otherwise a request for the norm of the gradients. The payload repeats one
-// double. A number below 240 is the double's value; any other number is the double's bits.
+// double, which is made from one number of `bytes`: a number below 240 is converted to a double, and the bits
+// of any other number are taken as those of a double.
 absl::Status TakeExchange(ByteReader& bytes, bool measure, ParameterStore& store, Watch& watch) {
   Frame frame = TakeFrame(bytes);
   frame.dtype = FrameDType::kFloat64;

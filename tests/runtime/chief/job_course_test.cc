@@ -172,7 +172,7 @@ TEST_F(JobCourseTest, InterruptDuringSaveCausesNoSecondSave) {
   EXPECT_EQ(On(), Next::kStopInterrupted);
 }
 
-TEST_F(JobCourseTest, InterruptDuringTheTestIsFollowedByASave) {
+TEST_F(JobCourseTest, InterruptDuringAnEvaluationIsFollowedByASave) {
   Train(false);
   EndSegment(false, false);
   course_->Enter(JobPhase::kTest);

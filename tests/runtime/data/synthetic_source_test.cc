@@ -83,7 +83,7 @@ TEST(SyntheticSourceTest, NoiseHasUniformlyDistributedValuesAndClasses) {
   for (const int64_t count : of_value) EXPECT_NEAR(count, expected, 5 * 91);
 }
 
-TEST(SyntheticSourceTest, LayersOfASyntheticSectionAreBrighterForHigherClasses) {
+TEST(SyntheticSourceTest, HigherClassesOfASyntheticSectionAreBrighter) {
   const Datasets data = LoadDatasets(SectionsJob()).value();
   const Dataset& train = *data.train;
   EXPECT_EQ(train.label_format().shape, (Shape{48, 64}));

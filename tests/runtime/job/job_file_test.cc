@@ -336,7 +336,7 @@ TEST(JobFileTest, DamagedJobFileIsRefusedByNameOrGivesAValidJob) {
   }
 }
 
-TEST(OverrideTest, DamagedOverrideIsRefusedByNameOrGivesAValidJob) {
+TEST(OverrideTest, DamagedOverrideGivesAValidJobOrAnErrorThatNamesTheOverride) {
   RandomStream random(3, RandomPurpose::kTest, 0);
   const std::string whole = "tuning.partitioner.fixed.shards=3";
   for (int i = 0; i < 5000; ++i) {

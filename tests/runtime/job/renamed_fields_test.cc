@@ -161,7 +161,7 @@ TEST(RenamedFieldsTest, RenamingFieldsKeepsTheLineNumbersOfTheOtherFields) {
   EXPECT_THAT(WithPresentNames(text), ::testing::EndsWith("tuning {\ngraph: false\n}\n"));
 }
 
-TEST(RenamedFieldsTest, JobTextWithPresentFieldNamesOnlyIsUnchanged) {
+TEST(RenamedFieldsTest, JobTextWithOnlyTodaysFieldNamesIsUnchanged) {
   const std::string text = ResolvedText(Parsed(kJob, {"tuning.partitioner=min_size"}));
   EXPECT_EQ(WithPresentNames(text), text);
   EXPECT_EQ(WithPresentNames(""), "");
