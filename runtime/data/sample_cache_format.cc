@@ -94,7 +94,9 @@ absl::StatusOr<SampleCacheContent> ParseSampleCacheHeader(absl::Span<const uint8
   const uint8_t* at = header.data();
   const absl::string_view text(reinterpret_cast<const char*>(at), kSampleCacheHeader);
   if (Take<uint64_t>(at) != kMagic) return Damaged("its first bytes are wrong");
-  if (Take<uint32_t>(at) != kVersion) return Damaged("it has another version");
+  if (const auto version = Take<uint32_t>(at); version != kVersion) {
+    return Damaged(absl::StrCat("it has version ", version, ", and this program reads version ", kVersion));
+  }
   const uint8_t* sum = header.data() + kSampleCacheHeader - sizeof(uint32_t);
   if (Take<uint32_t>(sum) != Crc32c(text.substr(0, text.size() - sizeof(uint32_t)))) {
     return Damaged("the checksum of its header is wrong");

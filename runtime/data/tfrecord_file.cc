@@ -174,7 +174,9 @@ absl::StatusOr<RecordIndexContent> ParseRecordIndexHeader(absl::Span<const uint8
   }
   const uint8_t* const at = header.data();
   if (NumberAt<uint64_t>(at) != kMagic) return Damaged("its first bytes are wrong");
-  if (NumberAt<uint32_t>(at + 8) != kVersion) return Damaged("it has another version");
+  if (const auto version = NumberAt<uint32_t>(at + 8); version != kVersion) {
+    return Damaged(absl::StrCat("it has version ", version, ", and this program reads version ", kVersion));
+  }
   constexpr int64_t kSum = kRecordIndexHeader - sizeof(uint32_t);
   if (NumberAt<uint32_t>(at + kSum) != Crc32c(Text(at, kSum)))
     return Damaged("the checksum of its header is wrong");
