@@ -242,29 +242,34 @@ class SlowlyInterrupted final : public Communicator {
   std::atomic<int>& aborts_;
 };
 
-// A call returns as soon as one of the three communicators is interrupted.
+// A call returns as soon as one of the three communicators is interrupted: by Interrupt, or by the
+// interruption that each of them watches.
 TEST(InterruptBetweenHosts, CallThatEndsBeforeTheLastPartIsInterruptedReportsNothing) {
-  TestRing ring(4);
-  absl::Notification call_ended;
-  std::atomic<int> aborts{0};
-  std::unique_ptr<Communicator> ranks[4];
-  OnRanks(4, [&](int rank) {
-    std::unique_ptr<Communicator> all = *ring.Create(rank);
-    if (rank == 0) all = std::make_unique<SlowlyInterrupted>(std::move(all), call_ended, aborts);
-    ranks[rank] = *CreateCommunicatorOfHosts(all, {0, 1, 0, 1},
-                                             {.member_names = ring.options[rank].MemberNames(),
-                                              .step_timeout = 3600 * kSecond,
-                                              .clock = &TestClock()});
-  });
-  absl::Status answer;
-  std::thread calls([&] {
-    answer = Reduce(*ranks[0], kShort);
-    call_ended.Notify();
-  });
-  ranks[0]->Interrupt(kReason);
-  calls.join();
-  EXPECT_EQ(answer, kReason);
-  EXPECT_EQ(aborts, 0);
+  for (const bool by_interruption : {false, true}) {
+    TestRing ring(4);
+    Interruption interruption;
+    absl::Notification call_ended;
+    std::atomic<int> aborts{0};
+    std::unique_ptr<Communicator> ranks[4];
+    OnRanks(4, [&](int rank) {
+      std::unique_ptr<Communicator> all = *ring.Create(rank);
+      if (rank == 0) all = std::make_unique<SlowlyInterrupted>(std::move(all), call_ended, aborts);
+      ranks[rank] = *CreateCommunicatorOfHosts(all, {0, 1, 0, 1},
+                                               {.member_names = ring.options[rank].MemberNames(),
+                                                .step_timeout = 3600 * kSecond,
+                                                .clock = &TestClock(),
+                                                .interruption = rank == 0 ? &interruption : nullptr});
+    });
+    absl::Status answer;
+    std::thread calls([&] {
+      answer = Reduce(*ranks[0], kShort);
+      call_ended.Notify();
+    });
+    by_interruption ? interruption.Raise(kReason) : ranks[0]->Interrupt(kReason);
+    calls.join();
+    EXPECT_EQ(answer, kReason) << by_interruption;
+    EXPECT_EQ(aborts, 0) << by_interruption;
+  }
 }
 
 // ------------------------------------------------------------------------------------------- forming
