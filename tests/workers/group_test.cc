@@ -28,12 +28,12 @@ constexpr int64_t kSteps = 12;
 
 class GroupTest : public ::testing::TestWithParam<std::string> {
  protected:
-  // The plan of a mirrored job of `workers` workers with this transport. `more`: more of the job file.
-  proto::JobPlan PlanOf(int workers, const std::string& more = "") const {
+  // The plan of a mirrored job of `workers` workers with this transport.
+  proto::JobPlan PlanOf(int workers) const {
     return testing::MirroredPlan(
         data_.idx(), workers, kBatch,
-        absl::StrCat("optimizer { sgd { momentum: 0.9 } learning_rate: 0.1 } tuning { transport: ",
-                     GetParam(), " } ", more));
+        absl::StrCat(
+            "optimizer { sgd { momentum: 0.9 } learning_rate: 0.1 } tuning { transport: ", GetParam(), " }"));
   }
 
   // Trains as `disturbed` did, but without losses. Returns the states of the last group's members.
