@@ -313,7 +313,7 @@ absl::StatusOr<RunDetails> ReadRunDetails(const std::string& path) {
   if (!run.summary.has_value() || run.summary->attempt_size() > 1) ReadEvents(path, run);
   const bool ended = run.listed.state == RunState::kFailed || run.listed.state == RunState::kUnfinished;
   if (ended) run.ending = EndingOf(path, run.summary);
-  // In a job without lock step each worker counts its own steps, so that the file has no newest step.
+  // Each worker of a job without lock step counts its own steps, so steps.csv has no newest step of the job.
   const bool lock_step = run.job.has_value() && TraitsOf(*run.job).lock_step;
   if (ended && lock_step) run.recorded = LastRecordedStep(path);
   const auto checkpoints = ListCheckpoints(path + "/checkpoints");

@@ -318,7 +318,7 @@ INSTANTIATE_TEST_SUITE_P(All, StrategyExampleTest,
 
 // ------------------------------------------------------------------------------------------- random damage
 
-TEST(JobFileTest, DamagedJobFileIsRefusedByNameOrGivesAValidJob) {
+TEST(JobFileTest, DamagedJobFileGivesAValidJobOrAnErrorThatNamesTheFile) {
   RandomStream random(2, RandomPurpose::kTest, 0);
   const std::string whole = kJob;
   for (int i = 0; i < 5000; ++i) {
