@@ -15,6 +15,7 @@
 #include "deploy/hosts/cluster_plan.h"
 #include "deploy/predict/step_model.h"
 #include "deploy/predict/what_if.h"
+#include "deploy/process/remote_shell.h"
 #include "deploy/run/initial_values.h"
 #include "deploy/run/job_places.h"
 #include "deploy/run/job_prediction.h"
@@ -26,8 +27,16 @@
 namespace tethys {
 namespace {
 
-constexpr char kNoCalibration[] =
-    "no calibration is stored for this build, model and machines; run tethys calibrate";
+// Says that no calibration is stored, and the command that stores it.
+std::string NoCalibration(const Flags& flags) {
+  std::string command = absl::StrCat("tethys calibrate ", ShellWord(flags.arguments()[0]));
+  for (const char* name : {"set", "hostfile", "tls"}) {
+    for (const std::string& value : flags.GetAll(name)) {
+      absl::StrAppend(&command, " ", ShellWord(absl::StrCat("--", name, "=", value)));
+    }
+  }
+  return absl::StrCat("no calibration is stored for this build, model and machines: run ", command);
+}
 
 // The table of variables, which is printed last because it is the longest; empty with --brief.
 std::string VariablesAtTheEnd(const Flags& flags, const proto::JobPlan& plan) {
@@ -47,8 +56,7 @@ absl::StatusOr<Supposition> SupposeMachines(const Flags& flags, const proto::Job
   const absl::StatusOr<proto::Calibration> calibration = FindCalibration(plan, there, tls, file);
   if (absl::IsNotFound(calibration.status()) && file.empty()) {
     return absl::FailedPreconditionError(
-        "--what_if computes from a calibration of real machines, and no calibration is stored for this "
-        "build, model and machines: run tethys calibrate first");
+        absl::StrCat("--what_if computes from a calibration of real machines, and ", NoCalibration(flags)));
   }
   TETHYS_RETURN_IF_ERROR(calibration.status());
   return Suppose(what_if, hosts, *calibration);
@@ -102,10 +110,10 @@ absl::StatusOr<std::string> PredictionReport(const Flags& flags, const PlacedPla
   if (flags.Has("calibration") || placed.supposed.has_value()) return found.status();
   TETHYS_ASSIGN_OR_RETURN(const proto::Prediction known,
                           PredictWithoutCalibration(placed.plan, placed.machines));
-  return PredictionText(
-      known, job,
-      absl::StrCat("times are not known: ",
-                   absl::IsNotFound(found.status()) ? kNoCalibration : found.status().message()));
+  return PredictionText(known, job,
+                        absl::StrCat("times are not known: ", absl::IsNotFound(found.status())
+                                                                  ? NoCalibration(flags)
+                                                                  : std::string(found.status().message())));
 }
 
 absl::StatusOr<proto::JobPlan> LoadPlan(const std::string& file, const std::vector<std::string>& set) {
@@ -155,7 +163,8 @@ absl::StatusOr<std::string> WorkersReport(const Flags& flags) {
     if (!placed.ok()) return Annotate(placed.status(), what);
     absl::StatusOr<JobPrediction> found = PredictPlaced(flags, *placed);
     if (absl::IsNotFound(found.status()) && !flags.Has("calibration")) {
-      return absl::FailedPreconditionError(absl::StrCat("--workers compares predictions: ", kNoCalibration));
+      return absl::FailedPreconditionError(
+          absl::StrCat("--workers compares predictions: ", NoCalibration(flags)));
     }
     if (!found.ok()) return Annotate(found.status(), what);
     if (placed->supposed.has_value()) text = absl::StrCat("Supposed: ", placed->supposed->text, "\n\n");

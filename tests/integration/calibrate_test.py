@@ -124,6 +124,7 @@ class CalibrateTest(FolderTest):
         other = "--set=model.layer[1].dense.units=8"
         status, output = self.tethys("plan", self.job, other)
         self.assertIn("no calibration is stored", output)
+        self.assertIn(f"run tethys calibrate {self.job} '{other}'", " ".join(output.split()))
         status, output = self.tethys("plan", self.job, other, f"--calibration={path}")
         self.assertEqual(status, 2, output)
         self.assertIn("was measured with another model", output)
