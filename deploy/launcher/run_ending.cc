@@ -148,7 +148,8 @@ std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Sta
   // FailedPrecondition and InvalidArgument mean that the job is wrong, so the run would fail again unless the
   // job is changed.
   const bool by_job = absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status);
-  const bool recurs = by_job || absl::IsResourceExhausted(status) || absl::IsNotFound(status);
+  const bool recurs =
+      by_job || absl::IsResourceExhausted(status) || absl::IsNotFound(status) || absl::IsDataLoss(status);
   const std::string first = by_job && saved
                                 ? "once this problem is solved (--set changes fields of the job), "
                             : recurs ? "once this problem is solved, "

@@ -103,17 +103,19 @@ TEST(RunEndingTest, ResumeCommandOfAMovedRunNamesTheNewPath) {
   EXPECT_EQ(EndingOf(directory.path(), summary).go_on, summary.go_on());
 }
 
-TEST(RunEndingTest, StartAfterAFaultOfTheJobNamesTheUsersJobFile) {
+TEST(RunEndingTest, StartAfterAFaultOfTheJobOrItsDataNamesTheUsersJobFile) {
   const testing::TempDirectory directory;
   directory.Write(kStartFile, "tethys train pets.textproto --set=seed=2\n");
-  const absl::Status fault = absl::InvalidArgumentError("cat/2.png: 36 x 28 pixels");
-  const std::string go_on = GoOnText(directory.path(), /*scheduled=*/false, fault);
-  EXPECT_THAT(go_on, ::testing::StartsWith("once this problem is solved, train from the start"));
-  EXPECT_THAT(go_on, ::testing::EndsWith(": tethys train pets.textproto --set=seed=2"));
-  proto::RunSummary summary;
-  summary.set_status("failed");
-  summary.set_go_on(go_on);
-  EXPECT_EQ(EndingOf(directory.path(), summary).go_on, go_on) << "later commands name it, too";
+  for (const absl::Status& fault : {absl::InvalidArgumentError("cat/2.png: 36 x 28 pixels"),
+                                    absl::DataLossError("cat/3.jpg: the JPEG is damaged")}) {
+    const std::string go_on = GoOnText(directory.path(), /*scheduled=*/false, fault);
+    EXPECT_THAT(go_on, ::testing::StartsWith("once this problem is solved, train from the start"));
+    EXPECT_THAT(go_on, ::testing::EndsWith(": tethys train pets.textproto --set=seed=2"));
+    proto::RunSummary summary;
+    summary.set_status("failed");
+    summary.set_go_on(go_on);
+    EXPECT_EQ(EndingOf(directory.path(), summary).go_on, go_on) << "later commands name it, too";
+  }
   // After a kill the user need not change the job. The command names the copy of the job in the run
   // directory, because the user's own file may have changed since the start.
   EXPECT_THAT(GoOnText(directory.path(), /*scheduled=*/false, absl::AbortedError("killed")),
