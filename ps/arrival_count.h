@@ -35,8 +35,8 @@ class ArrivalCount {
   // Invalidates iterators.
   Pieces::iterator CutAt(int64_t position);
 
-  const int workers_;
-  const int64_t size_;
+  int workers_;
+  int64_t size_;
   Pieces pieces_;  // Keyed by first element; together the pieces cover [0, size).
 };
 

@@ -23,17 +23,25 @@ ParameterStore::ParameterStore(StoreConfig config, ShardLayout layout, std::uniq
                                Stream& stream)
     : config_(std::move(config)),
       layout_(std::move(layout)),
+      most_workers_(config_.workers),
       rule_(CreateRule(config_.parameter_server, config_.workers, config_.global_batch)),
       lock_step_(rule_->lock_step()),
       answers_with_values_(!PullsBeforeStep(config_.parameter_server)),
       checks_(config_),
-      all_workers_(config_.workers),
       state_(layout_, config_.slots, std::move(optimizer), stream, keeps_undo()),
       gradients_(config_.workers, SummationOf(config_.parameter_server, lock_step_)),
-      inboxes_(config_.workers),
       arrived_(config_.workers, lock_step_ ? layout_.local_size() : 0),
       norms_(config_, lock_step_, layout_, checks_) {
+  Serve(config_.workers);
+}
+
+void ParameterStore::Serve(int workers) {
+  config_.workers = workers;
+  rule_ = CreateRule(config_.parameter_server, workers, config_.global_batch);
+  all_workers_.resize(workers);
   std::iota(all_workers_.begin(), all_workers_.end(), 0);
+  inboxes_.assign(workers, {});
+  arrived_ = ArrivalCount(workers, lock_step_ ? layout_.local_size() : 0);
 }
 
 absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(StoreConfig config, ShardLayout layout,
@@ -51,7 +59,7 @@ absl::Status ParameterStore::Allocate() {
   TETHYS_RETURN_IF_ERROR(
       AllocateForStore(config_.server, layout_.local_size(), arenas,
                        absl::StrCat("parameters, optimizer slots: ", config_.slots.size(),
-                                    keeps_undo() ? ", a copy of both" : "",
+                                    keeps_undo() ? ", a copy of both (not with elastic { on_loss: END })" : "",
                                     ", gradients that wait for their update: ", gradients_.arenas().size())));
   state_.Initialize();
   return absl::OkStatus();
@@ -227,8 +235,12 @@ absl::Status ParameterStore::SetVersion(int64_t version) {
   return absl::OkStatus();
 }
 
-absl::Status ParameterStore::StepBack(int64_t version, uint32_t generation) {
+absl::Status ParameterStore::StepBack(int64_t version, uint32_t generation, int workers) {
   TETHYS_RETURN_IF_ERROR(broken_);
+  if (workers < 1 || workers > most_workers_) {
+    return absl::InvalidArgumentError(absl::StrCat("server ", config_.server, " is told to serve ", workers,
+                                                   " workers, but the job has from 1 to ", most_workers_));
+  }
   if (generation <= checks_.generation()) {
     return absl::InvalidArgumentError(
         absl::StrCat("server ", config_.server, " is told to step back under generation ", generation,
@@ -236,7 +248,8 @@ absl::Status ParameterStore::StepBack(int64_t version, uint32_t generation) {
   }
   // Whether the last update, which is complete, is to be taken back.
   const bool whole = version == version_ - 1 && state_.undo_number() == version_;
-  if (!keeps_undo() || (version != version_ && !whole)) {
+  const bool empty = layout_.shards().empty();
+  if (!keeps_undo() || (version != version_ && !whole && !empty)) {
     return absl::FailedPreconditionError(
         absl::StrCat("server ", config_.server, " cannot step back from version ", version_, " to version ",
                      version, keeps_undo() ? "" : ": it keeps no undo"));
@@ -246,10 +259,9 @@ absl::Status ParameterStore::StepBack(int64_t version, uint32_t generation) {
   if (whole) --staleness_histogram_[0];
   version_ = version;
   updated_ = 0;
-  arrived_.Clear();
   norms_.Drop();
-  gradients_.Clear({0, layout_.local_size()});
-  for (const int worker : all_workers_) Replace(worker, inboxes_[worker].incarnation);
+  gradients_.ForgetAll();
+  Serve(workers);
   checks_.SetGeneration(generation);
   return absl::OkStatus();
 }

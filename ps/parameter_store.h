@@ -97,16 +97,19 @@ class ParameterStore {
   // bit. `version` is the current version, even if the next update has begun, or the version before the last
   // update, if no later update has begun. (A worker pushes only after all servers have answered its previous
   // push, so the servers of a job differ by one version at most, and all can step back to the lowest of their
-  // versions.) Gradients that workers have pushed for later updates are dropped: workers push them again
-  // under the new `generation`, counting their pushes from 1. An error changes nothing. FailedPrecondition:
-  // no undo, another version, or the store has failed before. InvalidArgument: the generation is not a later
-  // one.
-  absl::Status StepBack(int64_t version, uint32_t generation);
+  // versions.) Gradients that workers have pushed for later updates are dropped. From then on the store
+  // serves a group of `workers` workers, at most as many as in StoreConfig, under the new `generation`; they
+  // count their pushes from 1. A store without shards takes any version. An error changes nothing.
+  // FailedPrecondition: no undo, another version, or the store has failed before. InvalidArgument: the
+  // generation is not a later one, or the number of workers is impossible.
+  absl::Status StepBack(int64_t version, uint32_t generation, int workers);
 
  private:
   ParameterStore(StoreConfig config, ShardLayout layout, std::unique_ptr<Optimizer> optimizer,
                  Stream& stream);
   absl::Status Allocate();
+  // Begins to serve `workers` workers, none of which has pushed yet.
+  void Serve(int workers);
   bool keeps_undo() const { return lock_step_ && config_.keeps_undo; }
   absl::Status Admit(const Frame& frame);
   // Begins anew with the worker's next process. The unapplied push and the pulls of the earlier process are
@@ -150,9 +153,10 @@ class ParameterStore {
   ParameterReply AnswerTo(const Frame& frame, Range local) const;
   absl::Status Break(absl::Status reason, StoreActions& actions);
 
-  const StoreConfig config_;
+  StoreConfig config_;
   const ShardLayout layout_;
-  const std::unique_ptr<ConsistencyRule> rule_;
+  const int most_workers_;
+  std::unique_ptr<ConsistencyRule> rule_;
   const bool lock_step_;
   const bool answers_with_values_;  // Answers to pushes have values. Answers to pulls always do.
   FrameChecks checks_;

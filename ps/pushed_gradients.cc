@@ -45,6 +45,11 @@ void PushedGradients::Clear(Range local) {
   if (summation_ == Summation::kByArrival) std::fill_n(sum_.data() + local.begin, local.count, 0.0f);
 }
 
+void PushedGradients::ForgetAll() {
+  Clear({0, sum_.size()});
+  for (Push& push : pushes_) push.has_samples = false;
+}
+
 const float* PushedGradients::AddTogether(absl::Span<const int> workers, int& failed) {
   Arena* sums = nullptr;
   for (const int worker : workers) {

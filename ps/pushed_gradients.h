@@ -38,6 +38,8 @@ class PushedGradients {
   bool AddUp(Range local);
   // Resets the sums of elements `local` for the next step.
   void Clear(Range local);
+  // Forgets all pushes and sums.
+  void ForgetAll();
 
   // Not in lock step: adds up the pushes of `workers` that have samples, in this order, over all elements.
   // The sums replace the first of these pushes. Null if a sum is not finite; `failed` is then the worker

@@ -33,8 +33,8 @@ class StepBackTest : public ParameterStoreTest {
             .part = part,
             .generation = generation};
   }
-  std::string StepBack(int64_t version, uint32_t generation = 8) {
-    return StatusText(store_->StepBack(version, generation));
+  std::string StepBack(int64_t version, uint32_t generation = 8, int workers = 2) {
+    return StatusText(store_->StepBack(version, generation, workers));
   }
   // Parameters and slots, bit by bit.
   std::vector<uint32_t> State() {
@@ -171,6 +171,30 @@ TEST_F(StepBackTest, FramesOfTheEarlierGenerationAreRefused) {
   EXPECT_EQ(StepBack(0), "OK");
   EXPECT_THAT(Do(PushOf(0, 0, {0, 19})),
               HasSubstr("the worker's generation is 7, but the generation of the job is 8"));
+}
+
+TEST_F(StepBackTest, FewerAndThenMoreWorkersMakeTheStepsAfterAStepBack) {
+  for (const auto summation : {proto::BulkSynchronous::ARRIVAL, proto::BulkSynchronous::ORDERED}) {
+    MakeBulk(2, summation);
+    MakeStep(0);
+    Do(PushOf(1, 1, {0, 19}));  // Worker 0 is lost before it has pushed.
+    EXPECT_EQ(StepBack(1, 8, 1), "OK");
+    EXPECT_THAT(Do(PushOf(0, 1, {0, 19}, 8, 1)), HasSubstr("w0 v2"));
+    EXPECT_THAT(Do(PushOf(1, 2, {0, 19}, 8, 1)), HasSubstr("the job has 1 workers"));
+    EXPECT_EQ(StepBack(2, 9, 2), "OK");
+    MakeStep(2, 9, 2);
+    const std::vector<uint32_t> state = State();
+    // The same updates without a loss: one worker makes step 1 alone.
+    MakeBulk(2, summation);
+    MakeStep(0);
+    EXPECT_EQ(StepBack(1, 8, 1), "OK");
+    Do(PushOf(0, 1, {0, 19}, 8, 1));
+    EXPECT_EQ(StepBack(2, 9, 2), "OK");
+    MakeStep(2, 9, 2);
+    EXPECT_EQ(State(), state);
+    EXPECT_THAT(StepBack(3, 10, 3), HasSubstr("the job has from 1 to 2"));
+    EXPECT_THAT(StepBack(3, 10, 0), HasSubstr("is told to serve 0 workers"));
+  }
 }
 
 TEST_F(StepBackTest, StoreWithoutUndoRefusesToStepBack) {
