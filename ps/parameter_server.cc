@@ -16,6 +16,7 @@
 #include "runtime/base/socket.h"
 #include "runtime/base/thread.h"
 #include "runtime/cluster/credentials.h"
+#include "runtime/cluster/job_plan.h"
 #include "runtime/cluster/keep_alive.h"
 
 namespace tethys {
@@ -39,6 +40,11 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   absl::Status Snapshot(ReadShard read) override;
   absl::Status Restore(int64_t version, WriteShard write) override;
   absl::Status Fence(const proto::Fence& fence) override;
+  absl::Status Halt() override;
+  absl::Status JoinGroup(const proto::Group& group, int64_t version) override;
+  bool has_shards() const override {
+    return served_ != nullptr && !served_->store->layout().shards().empty();
+  }
   int64_t version() const override { return version_.load(std::memory_order_relaxed); }
   proto::AppliedPushes TakeApplied() override;
   std::map<int64_t, int64_t> StalenessHistogram() override;
@@ -83,7 +89,7 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   Completion woken_;
   grpc::Alarm wake_alarm_;
   std::map<ServerCall*, std::unique_ptr<ServerCall>> calls_;
-  std::vector<ServerCall*> streams_;  // The newest stream of each worker, or null.
+  std::vector<ServerCall*> streams_;  // The newest stream of each worker by its rank, or null.
   std::shared_ptr<ServedStore> served_;
   bool serving_ = false;
   bool failed_ = false;
@@ -181,7 +187,7 @@ absl::Status GrpcParameterServer::Configure(const proto::JobPlan& plan, int serv
       return absl::FailedPreconditionError("the parameter server is configured already");
     TETHYS_ASSIGN_OR_RETURN(served_, ServedStore::Create(plan, server_index, generation, options_.threads));
     served_->expected.job_id = options_.job_id;
-    streams_.assign(served_->workers, nullptr);
+    streams_.assign(served_->workers.size(), nullptr);
     return absl::OkStatus();
   });
 }
@@ -216,7 +222,7 @@ absl::Status GrpcParameterServer::Fence(const proto::Fence& fence) {
     if (served_ == nullptr) return absl::FailedPreconditionError("the parameter server is not configured");
     ParameterStore& store = *served_->store;
     const int worker = fence.worker();
-    const bool known = worker >= 0 && worker < served_->workers;
+    const bool known = worker >= 0 && worker < static_cast<int>(streams_.size());
     if (known && fence.incarnation() > store.incarnation(worker) && streams_[worker] != nullptr) {
       streams_[worker]->End(
           absl::FailedPreconditionError("this worker was declared lost: the job goes on without it"));
@@ -224,6 +230,37 @@ absl::Status GrpcParameterServer::Fence(const proto::Fence& fence) {
     }
     TETHYS_RETURN_IF_ERROR(store.OnFence(fence, *this));
     version_.store(store.version(), std::memory_order_relaxed);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status GrpcParameterServer::Halt() {
+  return OnLoop([this] {
+    serving_ = false;
+    // Workers of the next group may call before this server has joined the group.
+    if (served_ != nullptr) served_->expected.generation = 0;
+    for (ServerCall*& stream : streams_) {
+      if (stream != nullptr) stream->End(absl::UnavailableError("the group of workers was halted"));
+      stream = nullptr;
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status GrpcParameterServer::JoinGroup(const proto::Group& group, int64_t version) {
+  std::vector<int> workers;
+  for (const proto::Member& member : group.member()) {
+    if (member.role() == proto::WORKER) workers.push_back(member.index());
+  }
+  return OnLoop([&]() -> absl::Status {
+    if (served_ == nullptr) return absl::FailedPreconditionError("the parameter server is not configured");
+    TETHYS_RETURN_IF_ERROR(
+        served_->store->StepBack(version, group.generation(), static_cast<int>(workers.size())));
+    version_ = version;
+    served_->workers = std::move(workers);
+    served_->expected.generation = group.generation();
+    streams_.assign(served_->workers.size(), nullptr);
+    serving_ = true;
     return absl::OkStatus();
   });
 }
@@ -262,17 +299,20 @@ void GrpcParameterServer::OnArrival(ServerCall& call) {
     call.End(absl::UnimplementedError(absl::StrCat("a parameter server has no method ", call.method())));
     return;
   }
-  const absl::StatusOr<int> worker = Authenticate(call);
-  if (!worker.ok()) {
-    TETHYS_LOG(Warning, "refused ", call.peer(), ": ", StatusText(worker.status()));
-    call.End(worker.status());
+  const absl::StatusOr<int> rank = Authenticate(call);
+  if (!rank.ok()) {
+    // A worker that calls before this server has joined the group tries again.
+    if (!absl::IsUnavailable(rank.status())) {
+      TETHYS_LOG(Warning, "refused ", call.peer(), ": ", StatusText(rank.status()));
+    }
+    call.End(rank.status());
     return;
   }
-  if (streams_[*worker] != nullptr) {
-    streams_[*worker]->End(absl::AbortedError("a newer connection of this worker has taken over"));
+  if (streams_[*rank] != nullptr) {
+    streams_[*rank]->End(absl::AbortedError("a newer connection of this worker has taken over"));
   }
-  streams_[*worker] = &call;
-  call.Receive(*worker);
+  streams_[*rank] = &call;
+  call.Receive(*rank);
 }
 
 void GrpcParameterServer::AnswerChallenge(ServerCall& call) {
@@ -293,27 +333,30 @@ absl::StatusOr<int> GrpcParameterServer::Authenticate(const ServerCall& call) {
   if (!nonces_.Redeem(handshake.nonce())) return invalid;
   TETHYS_RETURN_IF_ERROR(CheckCaller(options_.tls, call.auth_context(), handshake));
   if (!serving_) return absl::UnavailableError("the parameter server is not ready yet: try again");
-  if (handshake.role() != proto::WORKER || handshake.index() < 0 || handshake.index() >= served_->workers) {
+  const int rank = handshake.role() == proto::WORKER ? served_->RankOf(handshake.index()) : -1;
+  if (rank < 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat("expected a worker of index 0 to ", served_->workers - 1, ", but the caller is ",
-                     proto::Role_Name(handshake.role()), " ", handshake.index()));
+        absl::StrCat("this server serves the workers of its group only, but the caller is ",
+                     TaskName(handshake.role(), handshake.index())));
   }
-  if (handshake.incarnation() < served_->store->incarnation(handshake.index())) {
+  if (handshake.incarnation() < served_->store->incarnation(rank)) {
     return absl::FailedPreconditionError("this worker was declared lost: the job goes on without it");
   }
-  return handshake.index();
+  return rank;
 }
 
 void GrpcParameterServer::OnEnd(ServerCall& call) {
-  if (call.worker() >= 0 && streams_[call.worker()] == &call) streams_[call.worker()] = nullptr;
+  for (ServerCall*& stream : streams_) {
+    if (stream == &call) stream = nullptr;
+  }
   calls_.erase(&call);
 }
 
 absl::Status GrpcParameterServer::OnMessage(ServerCall& call, const ReceivedMessage& message) {
   const Frame& frame = message.frame();
-  if (static_cast<int64_t>(frame.rank) != call.worker()) {
-    return absl::InvalidArgumentError(absl::StrCat("this is the stream of worker ", call.worker(),
-                                                   ", but the frame is of worker ", frame.rank));
+  if (static_cast<int64_t>(frame.rank) != call.rank()) {
+    return absl::InvalidArgumentError(absl::StrCat("this is the stream of the worker of rank ", call.rank(),
+                                                   ", but the frame is of rank ", frame.rank));
   }
   absl::Status status;
   if (frame.kind == FrameKind::kPush) {
@@ -369,7 +412,9 @@ void GrpcParameterServer::Record(const proto::AppliedPush& push) {
   bool full = false;
   {
     MutexLock lock(mu_);
-    *applied_.add_push() = push;
+    proto::AppliedPush& applied = *applied_.add_push();
+    applied = push;
+    applied.set_worker(served_->workers[push.worker()]);
     full = applied_.push_size() > kMaxApplied;
   }
   if (!full) return;

@@ -6,6 +6,11 @@
 //   server->Restore(version, write);                 only if the job resumes
 //   server->Serve();                                 accepts workers
 //
+// If the job forms new groups (runtime/chief/group_membership.h), these calls follow, any number of times:
+//
+//   server->Halt();                                  ends all streams; makes no update from now on
+//   server->JoinGroup(group, version);               steps back to the version, and serves the new group
+//
 // One thread, the loop, runs the completion queue, reads frames, changes the store and writes answers; no
 // other thread touches parameters. All public methods may be called from any other thread; the blocking ones
 // run their work on the loop and return when it is done.
@@ -73,6 +78,15 @@ class ParameterServer {
   // (ParameterStore::OnFence). When this returns, TakeApplied has all applied pushes of that incarnation.
   // Blocks.
   virtual absl::Status Fence(const proto::Fence& fence) = 0;
+
+  // Ends the streams of all workers and refuses workers until JoinGroup, so that version() stays the same.
+  // Blocks.
+  virtual absl::Status Halt() = 0;
+  // Serves the workers of `group`, with the parameters of `version`. Has the errors of
+  // ParameterStore::StepBack. Blocks.
+  virtual absl::Status JoinGroup(const proto::Group& group, int64_t version) = 0;
+  // Whether the server holds a shard. Requires Configure.
+  virtual bool has_shards() const = 0;
 
   // The number of updates applied.
   virtual int64_t version() const = 0;

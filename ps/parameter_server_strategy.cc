@@ -11,7 +11,6 @@
 #include "ps/push_clip.h"
 #include "ps/shard_squares.h"
 #include "ps/shared_norms.h"
-#include "runtime/base/interruption.h"
 #include "runtime/shape/job_shape.h"
 
 namespace tethys {
@@ -41,7 +40,8 @@ class ParameterServerStrategy final : public Strategy {
         client_(std::move(client)),
         versions_(options_.servers.size(), 0),
         taken_versions_(options_.servers.size(), 0),
-        sum_squares_(options_.servers.size(), 0) {}
+        sum_squares_(options_.servers.size(), 0),
+        watch_(options_.interruption, [this](const absl::Status& status) { Interrupt(status); }) {}
 
   absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
                                          absl::Span<const Range> ready_order) override;
@@ -69,9 +69,17 @@ class ParameterServerStrategy final : public Strategy {
   // Internal: a range of the step was not announced.
   absl::Status CheckAnnounced() const;
   absl::Status Pull();
+  absl::Status Send(int message, const Frame& frame, const void* payload) {
+    return Note(client_->Send(message, frame, payload));
+  }
   // Waits for the answer to a message. The wait grows by answer_timeout_ as long as other workers still
   // compute.
   absl::Status AwaitAnswer(int index);
+  // Keeps an error of the exchange for Refresh, and returns it.
+  absl::Status Note(absl::Status status) {
+    if (!status.ok()) failed_ = status;
+    return status;
+  }
   // Adds the sums of squares of all servers and sends each server the totals: first the totals of gradients,
   // if they are clipped, then the totals of variables, if the optimizer has a trust ratio.
   absl::Status ExchangeNorms();
@@ -95,6 +103,7 @@ class ParameterServerStrategy final : public Strategy {
   Nanoseconds answer_timeout_ = step_timeout_;
   const std::unique_ptr<ParameterClient> client_;
   Interruption interruption_;
+  absl::Status failed_;  // The last error of the exchange.
 
   StepArenas arenas_;
   std::vector<StepMessage> messages_;
@@ -124,6 +133,7 @@ class ParameterServerStrategy final : public Strategy {
   std::vector<double> sum_squares_;  // For each server, the largest sum of squares among its answers.
   int64_t bytes_out_before_ = 0;
   int64_t bytes_in_before_ = 0;
+  const Interruption::Watch watch_;
 };
 
 absl::StatusOr<StrategyTraits> ParameterServerStrategy::Prepare(const StepArenas& arenas,
@@ -247,7 +257,7 @@ absl::Status ParameterServerStrategy::SendNorms(FrameKind kind, int server, size
   frame.sequence = sequence_;
   frame.range_count = values;
   frame.payload_bytes = sent.size() * sizeof(double);
-  return client_->Send(NormMessage(server), frame, sent.data());
+  return Send(NormMessage(server), frame, sent.data());
 }
 
 absl::Status ParameterServerStrategy::AwaitNorms(int server, double* out) {
@@ -289,13 +299,16 @@ absl::Status ParameterServerStrategy::CheckAnnounced() const {
 }
 
 // Bulk-synchronous parameters are up to date after every step.
-absl::Status ParameterServerStrategy::Refresh() { return servers_agree() ? interruption_.Check() : Pull(); }
+absl::Status ParameterServerStrategy::Refresh() {
+  TETHYS_RETURN_IF_ERROR(interruption_.Check());
+  return servers_agree() ? failed_ : Pull();
+}
 
 Frame ParameterServerStrategy::MakeFrame(FrameKind kind) const {
   Frame frame;
   frame.kind = kind;
   frame.generation = options_.generation;
-  frame.rank = static_cast<uint32_t>(options_.worker);
+  frame.rank = static_cast<uint32_t>(options_.rank);
   frame.incarnation = options_.incarnation;
   frame.step = static_cast<uint64_t>(step_.step);
   return frame;
@@ -313,7 +326,7 @@ absl::Status ParameterServerStrategy::Push(int message) {
   const Range range = messages_[message].range;
   const float* payload = arenas_.gradient_sums + range.begin;
   if (MeasuresNoise() && step_.sample_count > 0) own_square_ += SumOfSquares(payload, range.count);
-  return client_->Send(message, frame, step_.sample_count > 0 ? payload : nullptr);
+  return Send(message, frame, step_.sample_count > 0 ? payload : nullptr);
 }
 
 // Each pull has its own sequence number. It distinguishes the answer to this pull from a delayed second
@@ -322,7 +335,7 @@ absl::Status ParameterServerStrategy::Pull() {
   Frame frame = MakeFrame(FrameKind::kPull);
   frame.sequence = kFirstPull + pulls_++;
   for (size_t message = 0; message < messages_.size(); ++message) {
-    TETHYS_RETURN_IF_ERROR(client_->Send(static_cast<int>(message), frame, nullptr));
+    TETHYS_RETURN_IF_ERROR(Send(static_cast<int>(message), frame, nullptr));
   }
   return TakeAnswers(true).status();
 }
@@ -335,7 +348,7 @@ absl::Status ParameterServerStrategy::AwaitAnswer(int index) {
   for (int times = 2; absl::IsDeadlineExceeded(status) && goes_on(); ++times) {
     status = client_->WaitForAnswer(index, times * answer_timeout_);
   }
-  return status;
+  return Note(std::move(status));
 }
 
 absl::StatusOr<int64_t> ParameterServerStrategy::TakeAnswers(bool with_values) {

@@ -19,6 +19,7 @@
 
 #include "proto/plan.pb.h"
 #include "ps/parameter_client.h"
+#include "runtime/base/interruption.h"
 #include "runtime/strategy.h"
 
 namespace tethys {
@@ -26,6 +27,7 @@ namespace tethys {
 struct ParameterServerStrategyOptions {
   proto::JobPlan plan;
   int worker = 0;   // Index of the worker that uses the strategy.
+  int rank = 0;     // In lock step, the worker's rank in its group; otherwise its index.
   int workers = 1;  // Number of workers in the group.
   uint32_t incarnation = 0;
   uint32_t generation = 0;
@@ -39,6 +41,8 @@ struct ParameterServerStrategyOptions {
   // The time until which Prepare waits for servers; 0: Prepare waits as long as a step waits.
   Nanoseconds start_deadline = 0;
   PeersCompute peers_compute = nullptr;  // Null if no answer waits for another worker.
+  // Interrupts the strategy from its creation on. Must outlive the strategy. Null: only Interrupt does.
+  Interruption* interruption = nullptr;
 };
 
 // Starts connecting and returns; Prepare waits for the connections. InvalidArgument: plan and options name

@@ -3,10 +3,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "ps/shared_norms.h"
 #include "runtime/cluster/job_plan.h"
 
 namespace tethys {
+
+int ServedStore::RankOf(int worker) const {
+  const auto place = absl::c_find(workers, worker);
+  return place == workers.end() ? -1 : static_cast<int>(place - workers.begin());
+}
+
 absl::StatusOr<std::shared_ptr<ServedStore>> ServedStore::Create(const proto::JobPlan& plan, int server,
                                                                  uint32_t generation, int threads) {
   TETHYS_ASSIGN_OR_RETURN(const VariableSet variables, VariablesOf(plan));
@@ -17,7 +24,8 @@ absl::StatusOr<std::shared_ptr<ServedStore>> ServedStore::Create(const proto::Jo
                       .job_hash = plan.job_hash(),
                       .model_signature = plan.model_signature(),
                       .generation = generation};
-  served->workers = std::max(1, plan.job().workers());
+  served->workers.resize(std::max(1, plan.job().workers()));
+  absl::c_iota(served->workers, 0);
   TETHYS_ASSIGN_OR_RETURN(served->device, CreateCpuDevice(threads));
   TETHYS_ASSIGN_OR_RETURN(served->stream, served->device->CreateStream());
 
@@ -34,14 +42,15 @@ absl::StatusOr<std::shared_ptr<ServedStore>> ServedStore::Create(const proto::Jo
   TETHYS_ASSIGN_OR_RETURN(
       served->store,
       ParameterStore::Create(StoreConfig{.server = server,
-                                         .workers = served->workers,
+                                         .workers = static_cast<int>(served->workers.size()),
                                          .generation = generation,
                                          .slots = SlotsOf(optimizer_config),
                                          .schedule = ScheduleOf(plan),
                                          .parameter_server = plan.job().strategy().parameter_server(),
                                          .global_batch = plan.global_batch(),
                                          .clip_norm = clip_norm,
-                                         .measures = MeasuresOnServers(plan.job())},
+                                         .measures = MeasuresOnServers(plan.job()),
+                                         .keeps_undo = FormsNewGroups(plan)},
                              std::move(layout), std::move(optimizer), *served->stream));
   TETHYS_RETURN_IF_ERROR(
       served->store->ForEachShard([&](int slot, int64_t arena_begin, absl::Span<float> values) {

@@ -49,8 +49,8 @@ void ServerCall::AnswerAndEnd(const grpc::ByteBuffer& answer) {
   stream_.WriteAndFinish(answer, grpc::WriteOptions(), grpc::Status::OK, &finished_);
 }
 
-void ServerCall::Receive(int worker) {
-  worker_ = worker;
+void ServerCall::Receive(int rank) {
+  rank_ = rank;
   StartRead();
 }
 

@@ -35,12 +35,12 @@ class ServerCall {
   // The first value of a metadata key; empty if there is none.
   std::string Metadata(const std::string& key) const;
   const grpc::AuthContext& auth_context() const { return *context_.auth_context(); }
-  int worker() const { return worker_; }
+  int rank() const { return rank_; }
 
   // Answers an arrived call once and ends it.
   void AnswerAndEnd(const grpc::ByteBuffer& answer);
-  // Receives messages of an arrived call as a worker's stream.
-  void Receive(int worker);
+  // Receives messages of an arrived call as the stream of the worker with this rank.
+  void Receive(int rank);
 
   void Send(grpc::ByteBuffer message);
   // Ends the call; later messages are dropped. May be called more than once; the first status counts.
@@ -61,7 +61,7 @@ class ServerCall {
   grpc::GenericServerContext context_;
   grpc::GenericServerAsyncReaderWriter stream_;
   std::string peer_;
-  int worker_ = -1;
+  int rank_ = -1;
 
   Completion arrived_;
   Completion read_;

@@ -4,8 +4,6 @@
 #include <utility>
 
 #include "ps/data_stream.h"
-#include "ps/parameter_server.h"
-#include "runtime/cluster/task_life.h"
 #include "runtime/cluster/task_session.h"
 
 namespace tethys {
@@ -22,6 +20,7 @@ class ServerTask final : public TaskLife {
   }
 
   absl::Status JoinGroup(const proto::Form& form, proto::Formed&) override {
+    if (std::exchange(joined_, true)) return server_.JoinGroup(form.group(), form.step());
     TETHYS_RETURN_IF_ERROR(server_.Configure(setup_.plan(), options_.index, form.group().generation()));
     if (setup_.restore()) {
       TETHYS_RETURN_IF_ERROR(
@@ -32,6 +31,12 @@ class ServerTask final : public TaskLife {
     }
     return server_.Serve();
   }
+
+  // The server makes no update between its answer to Halt and the next group.
+  void FillHalted(proto::Halted& halted) override {
+    if (server_.has_shards()) halted.set_applied(server_.version());
+  }
+  absl::Status LeaveGroup() override { return server_.Halt(); }
 
   absl::Status Obey(const proto::ToTask& order) override {
     if (order.has_fence()) return Fence(order.fence());
@@ -70,9 +75,15 @@ class ServerTask final : public TaskLife {
   TaskSession& session_;
   ParameterServer& server_;
   proto::Setup setup_;
+  bool joined_ = false;  // True once the server has joined its first group.
 };
 
 }  // namespace
+
+std::unique_ptr<TaskLife> CreateServerLife(const TaskOptions& options, TaskSession& session,
+                                           ParameterServer& server) {
+  return std::make_unique<ServerTask>(options, session, server);
+}
 
 absl::Status RunParameterServer(const TaskOptions& options) {
   KeepMessageMemory();
@@ -89,8 +100,8 @@ absl::Status RunParameterServer(const TaskOptions& options) {
                           ParameterServer::Start(std::move(server_options)));
   TaskCourse course(proto::PS);
   OrderReader orders(*session, course);
-  ServerTask task(options, *session, *server);
-  return LiveAsTask(options, *session, clock, server->address(), orders, task);
+  const std::unique_ptr<TaskLife> life = CreateServerLife(options, *session, *server);
+  return LiveAsTask(options, *session, clock, server->address(), orders, *life);
 }
 
 }  // namespace tethys

@@ -3,7 +3,11 @@
 #ifndef TETHYS_PS_SERVER_PROCESS_H_
 #define TETHYS_PS_SERVER_PROCESS_H_
 
+#include <memory>
+
+#include "ps/parameter_server.h"
 #include "runtime/base/status.h"
+#include "runtime/cluster/task_life.h"
 #include "runtime/cluster/task_options.h"
 
 namespace tethys {
@@ -11,6 +15,10 @@ namespace tethys {
 // Blocks for the whole job. OK if the chief ended the job without a failure. An error has been reported to
 // the chief when this returns.
 absl::Status RunParameterServer(const TaskOptions& options);
+
+// The life of a parameter server (LiveAsTask). The arguments must outlive the result.
+std::unique_ptr<TaskLife> CreateServerLife(const TaskOptions& options, TaskSession& session,
+                                           ParameterServer& server);
 
 }  // namespace tethys
 

@@ -32,8 +32,8 @@ struct StoreConfig {
   // shards of the layout, in order.
   bool measures = false;
   // Bulk-synchronous: true if the store can step back (ParameterStore::StepBack). The store then needs twice
-  // the memory for parameters and slots, and copies all values that an update changes. No job sets this
-  // field, because the loss of a worker in lock step ends the job.
+  // the memory for parameters and slots, and copies all values that an update changes. True for jobs that
+  // form new groups (FormsNewGroups in runtime/cluster/job_plan.h).
   bool keeps_undo = false;
 };
 

@@ -84,6 +84,7 @@ class Tasks {
     if (duty.has_setup()) return SetUp(duty.setup());
     if (duty.has_form()) return JoinGroup(duty.form());
     if (!duty.has_halt()) return life_.Obey(duty);
+    TETHYS_RETURN_IF_ERROR(life_.LeaveGroup());
     SayHalted();
     return absl::OkStatus();
   }
@@ -148,7 +149,7 @@ class Tasks {
     return absl::OkStatus();
   }
 
-  // The records of all steps go before the message.
+  // The records of all steps and pushes go before the message.
   void SayHalted() {
     session_.Beat();
     proto::Halted halted;

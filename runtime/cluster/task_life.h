@@ -26,6 +26,8 @@ class TaskLife {
   // Makes the task a member of the group, and of no earlier group. Called after SetUp. Sets copy_ns and
   // exchange of `formed`, the message that follows.
   virtual absl::Status JoinGroup(const proto::Form& form, proto::Formed& formed) = 0;
+  // Called before the task answers Halt: after that, the task changes no parameters until JoinGroup.
+  virtual absl::Status LeaveGroup() { return absl::OkStatus(); }
   // The identity of the GPU that the task computes on (Device::identity), once SetUp has returned; empty: no
   // GPU.
   virtual std::string gpu() const { return ""; }

@@ -71,7 +71,7 @@ PushPull::PushPull(const ExchangeFixture& fixture, int worker, std::vector<Serve
     : parameters_(fixture.options().bytes / 4), gradients_(fixture.options().bytes / 4) {
   ParameterServerStrategyOptions options;
   options.plan = fixture.plan();
-  options.worker = worker;
+  options.worker = options.rank = worker;
   options.workers = fixture.plan().job().workers();
   options.generation = 1;
   options.servers = std::move(servers);

@@ -93,11 +93,12 @@ class StoreSteps {
   }
 
   void Step() {
+    const auto workers = static_cast<int>(served_->workers.size());
     for (const StepMessage& message : messages_) {
-      for (int worker = 0; worker < served_->workers; ++worker) Push(worker, message.range);
+      for (int worker = 0; worker < workers; ++worker) Push(worker, message.range);
     }
     ++step_;
-    const auto answered = static_cast<int64_t>(messages_.size()) * served_->workers * step_;
+    const auto answered = static_cast<int64_t>(messages_.size()) * workers * step_;
     TETHYS_CHECK(actions_.replies == answered, actions_.replies, " replies");
   }
 

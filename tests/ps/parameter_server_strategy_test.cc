@@ -278,6 +278,8 @@ TEST(ParameterServerStrategyTest, LostServerIsNamedInTheError) {
   if (status.ok()) status = worker->Finish().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(status.message(), HasSubstr("server 1 on host-1"));
+  EXPECT_EQ(worker->strategy().Refresh(), status)
+      << "the failed exchange is told from an error of the worker";
 }
 
 TEST(ParameterServerStrategyTest, StepWithUnannouncedGradientsFails) {

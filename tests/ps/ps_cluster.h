@@ -54,7 +54,7 @@ class PsCluster {
   ParameterServerStrategyOptions WorkerOptions(int index) const {
     ParameterServerStrategyOptions options;
     options.plan = plan_;
-    options.worker = index;
+    options.worker = options.rank = index;
     options.workers = plan_.job().workers();
     options.incarnation = 1;
     options.generation = kGeneration;

@@ -11,6 +11,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeParameterServer(const WorkerParts&
   ParameterServerStrategyOptions options;
   options.plan = worker.plan;
   options.worker = worker.task.index;
+  options.rank = TraitsOf(worker.job()).leases() ? worker.task.index : worker.place.rank;
   options.incarnation = worker.task.incarnation;
   options.generation = worker.group.generation();
   options.workers = worker.place.world;
@@ -21,6 +22,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeParameterServer(const WorkerParts&
   options.tls = worker.task.tls;
   options.clock = &worker.clock;
   options.start_deadline = worker.deadline;
+  options.interruption = worker.handover.interruption;
   // peers_compute stays null if no server's answer depends on another worker.
   if (TraitsOf(worker.job()).waits_for != WaitsFor::kNone) options.peers_compute = worker.peers_compute;
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Strategy> servers,
