@@ -5,6 +5,11 @@
 // before the next group has formed, then step T - 1 is made again. That is why a step counts only later
 // (held_records.h).
 //
+// Servers are at most one step apart, too: a worker pushes step t only when all servers have answered its
+// push of step t - 1, and an update needs the pushes of all workers. So every server can take back what it
+// has of the step after T, where T is now the fewest steps of a server. No worker has made more than T steps,
+// because a worker has made a step only when all servers have answered the whole push.
+//
 // Invariant: no group forms at fewer steps than count.
 #include "runtime/chief/group_membership.h"
 
@@ -18,14 +23,18 @@
 namespace tethys {
 
 GroupMembership::GroupMembership(const proto::JobPlan& plan, Roster& roster)
-    : job_(plan.job()), rules_(GroupRulesOf(plan.job())), active_(FormsNewGroups(plan)), roster_(roster) {
-  for (int i = 0; i < plan.job().workers(); ++i) parts_[{proto::WORKER, i}];
+    : job_(plan.job()),
+      rules_(GroupRulesOf(plan.job())),
+      active_(FormsNewGroups(plan)),
+      on_servers_(TraitsOf(plan.job()).servers()),
+      roster_(roster) {
+  for (const auto& [id, task] : roster.tasks()) parts_[id];
 }
 
 // ------------------------------------------------------------------------------------------- what happens
 
 void GroupMembership::TrainingBegins() {
-  for (auto& [worker, part] : parts_) part.has_state = true;
+  for (auto& [task, part] : parts_) part.has_state = true;
 }
 
 void GroupMembership::OnLost(TaskId worker, const std::string& text) {
@@ -36,8 +45,17 @@ void GroupMembership::OnLost(TaskId worker, const std::string& text) {
   blame_.clear();
 }
 
-void GroupMembership::OnHalted(TaskId worker, const proto::Halted& halted) {
-  Part& part = parts_.at(worker);
+absl::optional<TaskId> GroupMembership::SuspectOf(TaskId worker, const proto::Halted& halted) const {
+  // The chief itself notices the loss of a server, so a worker whose exchange with servers fails is likelier
+  // to be the cause.
+  if (on_servers_ && !halted.reason().empty()) return worker;
+  const TaskId suspect{proto::WORKER, halted.suspect()};
+  if (!halted.has_suspect() || parts_.count(suspect) == 0 || suspect == worker) return absl::nullopt;
+  return suspect;
+}
+
+void GroupMembership::OnHalted(TaskId id, const proto::Halted& halted) {
+  Part& part = parts_.at(id);
   const bool unasked = part.asked == 0 || stage_ == Stage::kForming || !halted.reason().empty();
   part.halted = true;
   part.asked = 0;
@@ -46,24 +64,23 @@ void GroupMembership::OnHalted(TaskId worker, const proto::Halted& halted) {
   part.has_state = halted.has_applied();
   if (!unasked) return;
   if (reason_.empty()) {
-    reason_ = absl::StrCat(roster_.Describe(worker), ": ",
+    reason_ = absl::StrCat(roster_.Describe(id), ": ",
                            halted.reason().empty() ? "its exchange failed" : halted.reason().substr(0, 200));
   }
   // A worker that leaves a group closes its connections, and other workers then blame this worker. So only
   // the first worker that blames another may know the cause.
-  const TaskId suspect{proto::WORKER, halted.suspect()};
-  if (accusing_ >= roster_.at(worker).generation || !halted.has_suspect()) return;
-  if (parts_.count(suspect) == 0 || suspect == worker) return;
-  accusing_ = roster_.at(worker).generation;
-  ++blame_[suspect];
+  const absl::optional<TaskId> suspect = SuspectOf(id, halted);
+  if (accusing_ >= roster_.at(id).generation || !suspect.has_value()) return;
+  accusing_ = roster_.at(id).generation;
+  ++blame_[*suspect];
 }
 
-bool GroupMembership::OnFormed(TaskId worker) {
-  Part& part = parts_.at(worker);
+bool GroupMembership::OnFormed(TaskId task) {
+  Part& part = parts_.at(task);
   part.has_state = true;
   if (stage_ != Stage::kForming) return false;
   part.asked = 0;
-  const std::vector<TaskId> members = roster_.Present(proto::WORKER);
+  const std::vector<TaskId> members = Members();
   const bool all = std::all_of(members.begin(), members.end(), [this](TaskId id) {
     return roster_.at(id).formed && !roster_.late(id) && !roster_.at(id).lost && !parts_.at(id).halted;
   });
@@ -78,10 +95,16 @@ void GroupMembership::OnDelay(TaskId worker, Nanoseconds now) {
 
 // ---------------------------------------------------------------------------------------------- decisions
 
+std::vector<TaskId> GroupMembership::Members() const {
+  std::vector<TaskId> members = roster_.Present(proto::WORKER);
+  for (const TaskId server : roster_.Present(proto::PS)) members.push_back(server);
+  return members;
+}
+
 std::vector<TaskId> GroupMembership::Living() const {
   std::vector<TaskId> living;
-  for (const auto& [worker, part] : parts_) {
-    if (!roster_.at(worker).lost) living.push_back(worker);
+  for (const auto& [task, part] : parts_) {
+    if (!roster_.at(task).lost) living.push_back(task);
   }
   return living;
 }
@@ -94,10 +117,10 @@ std::vector<TaskId> GroupMembership::InGroup() const {
   return members;
 }
 
-bool GroupMembership::HasState(TaskId worker) const { return parts_.at(worker).has_state; }
+bool GroupMembership::HasState(TaskId task) const { return parts_.at(task).has_state; }
 
 bool GroupMembership::broken() const {
-  for (const TaskId id : roster_.Present(proto::WORKER)) {
+  for (const TaskId id : Members()) {
     if (roster_.at(id).lost || roster_.late(id) || parts_.at(id).halted) return true;
   }
   return false;
@@ -112,7 +135,7 @@ bool GroupMembership::grows() const {
 
 void GroupMembership::Halt(int64_t counted, Nanoseconds now, Actions& actions) {
   TETHYS_CHECK(stage_ == Stage::kFormed || stage_ == Stage::kForming);
-  const std::vector<TaskId> members = roster_.Present(proto::WORKER);
+  const std::vector<TaskId> members = Members();
   const bool lost = std::any_of(members.begin(), members.end(),
                                 [this](TaskId id) { return roster_.at(id).lost || roster_.late(id); });
   if (stage_ == Stage::kFormed) {
@@ -154,17 +177,15 @@ absl::Status GroupMembership::Proceed(int64_t counted, bool replaced, bool inter
     return CannotForm(absl::StrCat("exchanges failed ", failures_, " times in a row"));
   }
   std::vector<TaskId> workers;
-  absl::optional<int64_t> newest;
   bool arrives = false;  // A replacement is being set up.
   for (const TaskId id : Living()) {
-    const Part& part = parts_.at(id);
     const TaskState& task = roster_.at(id);
-    if (task.generation != 0 && !part.halted) return absl::OkStatus();
-    if (part.applied.has_value()) newest = std::max(newest.value_or(0), *part.applied);
+    if (task.generation != 0 && !parts_.at(id).halted) return absl::OkStatus();
     arrives = arrives || !task.ready;
-    if (task.ready) workers.push_back(id);
+    if (task.ready && id.role == proto::WORKER) workers.push_back(id);
   }
-  if (!newest.has_value() || *newest < counted) {
+  const absl::optional<int64_t> next = NextStep();
+  if (!next.has_value() || *next < counted) {
     return CannotForm(absl::StrCat("no other worker has the parameters of step ", counted));
   }
   // The order of a sharded job belongs to its number of workers, also if no step is left.
@@ -172,15 +193,28 @@ absl::Status GroupMembership::Proceed(int64_t counted, bool replaced, bool inter
   if (static_cast<int>(workers.size()) < (any_number ? 1 : rules_.least_workers)) {
     return Wait(static_cast<int>(workers.size()), replaced || arrives, now, actions);
   }
-  step_ = *newest;
+  step_ = *next;
   return Form(workers, now, actions);
 }
 
+absl::optional<int64_t> GroupMembership::NextStep() const {
+  absl::optional<int64_t> step;
+  for (const TaskId id : Living()) {
+    const absl::optional<int64_t>& applied = parts_.at(id).applied;
+    const bool keeps = id.role == (on_servers_ ? proto::PS : proto::WORKER);
+    if (!keeps || !applied.has_value()) continue;
+    const int64_t so_far = step.value_or(*applied);
+    step = on_servers_ ? std::min(so_far, *applied) : std::max(so_far, *applied);
+  }
+  return step;
+}
+
 absl::Status GroupMembership::Wait(int workers, bool replaced, Nanoseconds now, Actions& actions) {
-  const std::string left =
-      absl::StrCat(workers, workers == 1 ? " worker is left" : " workers are left", ", and the job needs ",
-                   rules_.least_workers,
-                   job_.elastic().has_min_workers() ? " (elastic.min_workers)" : " (elastic.on_loss WAIT)");
+  const char* const rule = job_.elastic().has_min_workers() ? " (elastic.min_workers)"
+                           : rules_.least_workers > 1       ? " (elastic.on_loss WAIT)"
+                                                            : "";
+  const std::string left = absl::StrCat(workers, workers == 1 ? " worker is left" : " workers are left",
+                                        ", and the job needs ", rules_.least_workers, rule);
   if (!replaced) {
     return CannotForm(absl::StrCat(left, "; max_restarts (", job_.max_restarts(), ") allows no replacement"));
   }
@@ -209,7 +243,7 @@ absl::Status GroupMembership::Form(const std::vector<TaskId>& workers, Nanosecon
     if (!has) form.add_behind(static_cast<int>(rank));
     if (has && !std::exchange(found, true)) form.set_source(static_cast<int>(rank));
   }
-  for (const TaskId id : workers) {
+  for (const TaskId id : Members()) {
     Part& part = parts_.at(id);
     part.halted = false;
     part.applied.reset();
@@ -289,9 +323,9 @@ static_assert(static_cast<int>(GroupMembership::Stage::kForming) == proto::Group
 void GroupMembership::Save(proto::GroupState& state) const {
   if (!active_) return;
   state.set_stage(static_cast<proto::GroupState::Stage>(stage_));
-  for (const auto& [worker, part] : parts_) {
+  for (const auto& [task, part] : parts_) {
     proto::GroupState::Part& saved = *state.add_part();
-    saved.set_worker(worker.index);
+    Put(task, *saved.mutable_task());
     saved.set_has_state(part.has_state);
     saved.set_halted(part.halted);
     if (part.applied.has_value()) saved.set_applied(*part.applied);
@@ -321,20 +355,20 @@ absl::Status GroupMembership::Restore(const proto::GroupState& state) {
   StateCheck check;
   check.That(proto::GroupState::Stage_IsValid(state.stage()), "there is no stage ", state.stage());
   check.That(state.part_size() == static_cast<int>(parts_.size()), "it is of ", state.part_size(),
-             " workers, the job has ", parts_.size());
+             " tasks, the job has ", parts_.size());
   std::map<TaskId, Part> parts;
   for (const proto::GroupState::Part& saved : state.part()) {
     check.Count("applied", saved.applied());
     check.Time("asked_ns", saved.asked_ns());
-    const TaskId worker{proto::WORKER, saved.worker()};
-    check.That(parts_.count(worker) > 0, "there is no worker ", saved.worker());
-    Part& part = parts[worker];
+    const TaskId task = TaskOf(saved.task());
+    check.That(parts_.count(task) > 0, "there is no ", TaskName(task.role, task.index));
+    Part& part = parts[task];
     part.has_state = saved.has_state();
     part.halted = saved.halted();
     if (saved.has_applied()) part.applied = saved.applied();
     part.asked = saved.asked_ns();
   }
-  check.That(parts.size() == parts_.size(), "a worker is missing");
+  check.That(parts.size() == parts_.size(), "a task is missing");
   check.Count("step", state.step());
   check.Time("began_ns", state.began_ns());
   check.Time("waiting_since_ns", state.waiting_since_ns());

@@ -1,6 +1,7 @@
 // Decides which workers of a job in lock step form the next group, and from which step they go on, when a
-// worker is lost, a replacement is ready, or an exchange fails. Pure; owned by JobController, which says when
-// the group may be halted, and does what follows once the group has formed.
+// worker is lost, a replacement is ready, or an exchange fails. The servers of the job are members of every
+// group; the loss of a server ends the job. Pure; owned by JobController, which says when the group may be
+// halted, and does what follows once the group has formed.
 //
 //   kFormed  --Halt: a member is lost, its exchange failed, or a replacement is ready--> kHalting
 //   kHalting --Proceed: all have answered, too few workers are left--> kWaiting
@@ -8,15 +9,17 @@
 //   kForming --OnFormed: all have joined the group--> kFormed
 //   kForming --Halt: a member is lost, or its exchange failed--> kHalting
 //
-// The source of the next group is a worker with the most steps in its parameters; workers with fewer
-// steps, or without parameters, copy these parameters. Rules:
+// Mirrored: the source of the next group is a worker with the most steps in its parameters; workers with
+// fewer steps, or without parameters, copy these parameters. With servers: the group goes on from the fewest
+// steps that a server has made; a server that has made a step more takes it back, and all workers fetch the
+// parameters. Rules:
 //
 //  1. A worker that has joined after the job began has no parameters at all until a group with it has formed
 //     (Halted.applied is absent). It would otherwise count as a holder of the initial values.
-//  2. Halt goes to every worker that is in any group, formed or forming. A worker that was asked to join a
-//     group has left the group before, and only the worker's answer says how many steps its parameters have.
-//  3. The answers of a worker's process count for this process only, and only for its newest group.
-//  4. The chief waits longer for a silent worker if no other worker has the parameters (Spared).
+//  2. Halt goes to every task that is in any group, formed or forming. A task that was asked to join a
+//     group has left the group before, and only its answer says how many steps its parameters have.
+//  3. The answers of a task's process count for this process only, and only for its newest group.
+//  4. The chief waits longer for a silent worker if no other task has the parameters (Spared).
 //  5. If most workers fall silent at once, the chief may be the one that is cut off (Spared).
 #ifndef TETHYS_RUNTIME_CHIEF_GROUP_MEMBERSHIP_H_
 #define TETHYS_RUNTIME_CHIEF_GROUP_MEMBERSHIP_H_
@@ -67,10 +70,10 @@ class GroupMembership {
   void TrainingBegins();
   // The worker is lost; `text` describes the loss for the user.
   void OnLost(TaskId worker, const std::string& text);
-  // A worker has left its newest group, with `halted.applied` steps.
-  void OnHalted(TaskId worker, const proto::Halted& halted);
-  // A worker has answered its newest Form. Returns true if the group has now formed.
-  bool OnFormed(TaskId worker);
+  // A task has left its newest group, with `halted.applied` steps.
+  void OnHalted(TaskId task, const proto::Halted& halted);
+  // A task has answered its newest Form. Returns true if the group has now formed.
+  bool OnFormed(TaskId task);
   // The worker computes, or sends again after a silence, so its answer may come late.
   void OnDelay(TaskId worker, Nanoseconds now);
 
@@ -91,10 +94,10 @@ class GroupMembership {
   // True if `worker`, one of the `silent` workers, is not given up yet (kHolderPatience, kMajorityPatience).
   bool Spared(TaskId worker, const std::vector<TaskId>& silent, Nanoseconds silence, Nanoseconds now) const;
   struct GivenUp {
-    TaskId worker;
+    TaskId task;
     std::string why;
   };
-  // A worker that has not answered its last Halt or Form for `patience`, though it is heard of and does not
+  // A task that has not answered its last Halt or Form for `patience`, though it is heard of and does not
   // compute.
   absl::optional<GivenUp> Overdue(Nanoseconds patience, Nanoseconds now) const;
   // After Halt: the worker that others blame most for exchanges that fail again and again.
@@ -117,15 +120,20 @@ class GroupMembership {
 
  private:
   struct Part {
-    bool has_state = false;  // The worker has parameters of the job's training.
-    bool halted = false;     // The worker has left its newest group.
+    bool has_state = false;  // The task has parameters of the job's training.
+    bool halted = false;     // The task has left its newest group.
     absl::optional<int64_t> applied;
     Nanoseconds asked = 0;  // The time of the unanswered Halt or Form; 0: none.
   };
 
-  bool HasState(TaskId worker) const;
-  std::vector<TaskId> Living() const;
-  std::vector<TaskId> InGroup() const;  // The workers that were sent a Form, and are not lost.
+  bool HasState(TaskId task) const;
+  std::vector<TaskId> Members() const;  // The workers and servers of the membership.
+  std::vector<TaskId> Living() const;   // The tasks that are not lost.
+  std::vector<TaskId> InGroup() const;  // The tasks that were sent a Form, and are not lost.
+  // The worker that the report of a failed exchange blames; nullopt: none.
+  absl::optional<TaskId> SuspectOf(TaskId worker, const proto::Halted& halted) const;
+  // The number of steps from which the next group goes on; nullopt: nobody has parameters.
+  absl::optional<int64_t> NextStep() const;
   absl::Status CannotForm(const std::string& why) const;
   absl::Status Wait(int workers, bool replaced, Nanoseconds now, Actions& actions);
   absl::Status Form(const std::vector<TaskId>& workers, Nanoseconds now, Actions& actions);
@@ -134,10 +142,11 @@ class GroupMembership {
   const proto::Job& job_;
   const GroupRules rules_;
   const bool active_;
+  const bool on_servers_;  // Servers keep the parameters.
   Roster& roster_;
 
   Stage stage_ = Stage::kFormed;
-  std::map<TaskId, Part> parts_;  // Every worker of the plan.
+  std::map<TaskId, Part> parts_;  // Every worker and server of the plan.
   int64_t step_ = 0;
   Nanoseconds began_ = 0;  // The time when the last formed group was halted.
   Nanoseconds waiting_since_ = 0;

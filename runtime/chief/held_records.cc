@@ -1,6 +1,7 @@
 #include "runtime/chief/held_records.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "runtime/chief/saved_values.h"
@@ -11,6 +12,17 @@ void HeldRecords::Open(const std::vector<TaskId>& workers, int64_t step) {
   next_ = step;
   held_.clear();
   for (const TaskId worker : workers) held_[worker.index];
+  pushes_.erase(std::remove_if(pushes_.begin(), pushes_.end(),
+                               [step](const HeldPush& held) { return held.push.version() > step; }),
+                pushes_.end());
+}
+
+std::vector<HeldPush> HeldRecords::TakePushes() {
+  const auto later = std::stable_partition(
+      pushes_.begin(), pushes_.end(), [this](const HeldPush& held) { return held.push.version() <= next_; });
+  std::vector<HeldPush> counted(std::make_move_iterator(pushes_.begin()), std::make_move_iterator(later));
+  pushes_.erase(pushes_.begin(), later);
+  return counted;
 }
 
 absl::Status HeldRecords::Add(TaskId worker, const HeldRecord& held) {
@@ -61,9 +73,14 @@ void HeldRecords::Save(proto::HeldState& state) const {
       saved.add_clock_offset_ns(held.clock_offset);
     }
   }
+  for (const HeldPush& held : pushes_) {
+    proto::HeldState::Applied& saved = *state.add_applied();
+    saved.set_server(held.server);
+    *saved.mutable_push() = held.push;
+  }
 }
 
-absl::Status HeldRecords::Restore(const proto::HeldState& state, int workers) {
+absl::Status HeldRecords::Restore(const proto::HeldState& state, int workers, int servers) {
   StateCheck check;
   check.Count("next", state.next());
   std::map<int, std::deque<HeldRecord>> held;
@@ -80,9 +97,16 @@ absl::Status HeldRecords::Restore(const proto::HeldState& state, int workers) {
       queue.push_back({saved.record(i), saved.clock_offset_ns(i)});
     }
   }
+  std::vector<HeldPush> pushes;
+  for (const proto::HeldState::Applied& saved : state.applied()) {
+    check.Within("server", saved.server(), 0, servers - 1);
+    check.Count("version", saved.push().version());
+    pushes.push_back({saved.server(), saved.push()});
+  }
   TETHYS_RETURN_IF_ERROR(check.status());
   next_ = state.next();
   held_ = std::move(held);
+  pushes_ = std::move(pushes);
   return absl::OkStatus();
 }
 

@@ -6,7 +6,8 @@
 //   2. when a group has formed whose parameters contain it, because later groups continue from these
 //   parameters.
 //
-// In the second case the records of a lost worker may be missing. Pure; owned by JobController.
+// In the second case the records of a lost worker may be missing. Records of pushes that servers have applied
+// are held in the same way. Pure; owned by JobController.
 #ifndef TETHYS_RUNTIME_CHIEF_HELD_RECORDS_H_
 #define TETHYS_RUNTIME_CHIEF_HELD_RECORDS_H_
 
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "absl/types/optional.h"
+#include "proto/chief.pb.h"
 #include "proto/chief_state.pb.h"
 #include "proto/telemetry.pb.h"
 #include "runtime/base/clock.h"
@@ -39,16 +41,27 @@ struct CountedStep {
   std::vector<Part> part;
 };
 
+// A server's record of an applied push, whose version is the number of steps that count once the push does.
+struct HeldPush {
+  int server = 0;
+  proto::AppliedPush push;
+};
+
 // Invariant: the records that are held of a worker are of consecutive steps, of which the first is next().
 class HeldRecords {
  public:
   // From now on, holds the records of a group of these workers, whose first step is `step`. Forgets the
-  // records that are held, because their steps are made again.
+  // records that are held of later steps, because these steps are made again.
   void Open(const std::vector<TaskId>& workers, int64_t step);
 
   // Holds a record. A record of another worker than the group's has no effect. InvalidArgument: the record is
   // not of the worker's next step.
   absl::Status Add(TaskId worker, const HeldRecord& held);
+
+  // Holds the record of a push.
+  void AddPush(int server, const proto::AppliedPush& push) { pushes_.push_back({server, push}); }
+  // Takes the records of the pushes of steps that count, in the order in which they came.
+  std::vector<HeldPush> TakePushes();
 
   // The first step that does not count yet.
   int64_t next() const { return next_; }
@@ -60,12 +73,13 @@ class HeldRecords {
   CountedStep Take();
 
   void Save(proto::HeldState& state) const;
-  // InvalidArgument: the invariant is broken, or a record is of a worker that the job does not have.
-  absl::Status Restore(const proto::HeldState& state, int workers);
+  // InvalidArgument: the invariant is broken, or a record is of a task that the job does not have.
+  absl::Status Restore(const proto::HeldState& state, int workers, int servers);
 
  private:
   int64_t next_ = 0;
   std::map<int, std::deque<HeldRecord>> held_;  // By index of the worker.
+  std::vector<HeldPush> pushes_;
 };
 
 }  // namespace tethys

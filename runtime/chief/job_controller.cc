@@ -94,7 +94,7 @@ void JobController::OnMessage(TaskId id, uint32_t incarnation, const proto::From
     OnFenced(message.fenced(), now, actions);
   } else if (message.has_formed()) {
     OnFormed(id, message.formed(), now, actions);
-  } else if (message.has_halted() && id.role == proto::WORKER) {
+  } else if (message.has_halted()) {
     OnHalted(id, message.halted(), now, actions);
   } else if (message.has_pausing() && id.role == proto::WORKER) {
     OnPausing(id, message.pausing(), now, actions);
@@ -254,9 +254,14 @@ void JobController::OnSteps(TaskId id, const proto::StepRecords& records, Nanose
 void JobController::OnApplied(TaskId id, const proto::AppliedPushes& applied, Actions& actions) {
   for (const proto::AppliedPush& push : applied.push()) {
     roster_.at(id).HasMade(push.version());
+    if (group_.active()) {
+      held_.AddPush(id.index, push);
+      continue;
+    }
     actions.push_back(WriteJournal{journal::Applied(id.index, push)});
     running_.leases().Applied(id.index, running_.Positions(push.sample_begin(), push.sample_count()));
   }
+  WriteCountedPushes(actions);
 }
 
 void JobController::OnRunDone(TaskId id, const proto::RunDone& done, Nanoseconds now, Actions& actions) {

@@ -145,6 +145,7 @@ class JobController {
   // Functions for groups that form anew (job_controller_group.cc).
   void HoldSteps(TaskId id, const proto::StepRecords& records, Nanoseconds now, Actions& actions);
   absl::Status Count(const std::vector<CountedStep>& steps, int64_t* unrecorded, Actions& actions);
+  void WriteCountedPushes(Actions& actions);
   int64_t LastStep() const;
   bool MustRegroup() const;
   bool LeavesStage(Nanoseconds now, Actions& actions);

@@ -68,7 +68,14 @@ absl::Status JobController::Count(const std::vector<CountedStep>& steps, int64_t
     }
   }
   for (auto& [worker, keep] : kept) actions.push_back(std::move(keep));
+  WriteCountedPushes(actions);
   return absl::OkStatus();
+}
+
+void JobController::WriteCountedPushes(Actions& actions) {
+  for (const HeldPush& held : held_.TakePushes()) {
+    actions.push_back(WriteJournal{journal::Applied(held.server, held.push)});
+  }
 }
 
 // ------------------------------------------------------------------------------------------ the next group
@@ -96,7 +103,7 @@ void JobController::Regroup(Nanoseconds now, Actions& actions) {
   if (group_.stage() == Stage::kFormed || group_.stage() == Stage::kForming) {
     if (!MustRegroup() || !LeavesStage(now, actions)) return;
     group_.Halt(held_.next(), now, actions);
-    if (const auto blamed = group_.Blamed()) return Lose(blamed->worker, blamed->why, now, actions);
+    if (const auto blamed = group_.Blamed()) return Lose(blamed->task, blamed->why, now, actions);
   }
   Proceed(now, actions);
 }
@@ -120,21 +127,22 @@ int64_t JobController::LastStep() const {
 
 void JobController::OnHalted(TaskId id, const proto::Halted& halted, Nanoseconds now, Actions& actions) {
   TaskState& task = roster_.at(id);
-  if (!Survives(id) || planner_.leased()) {
+  if (!group_.active() || !course_.training_begun()) {
     proto::Failure failure;
     failure.set_message(halted.reason().empty() ? "it left its group" : halted.reason());
     failure.set_step(halted.applied());
     failure.set_status_code(static_cast<int>(absl::StatusCode::kUnavailable));
     return OnFailure(id, failure, now);
   }
-  // The worker has been asked to join a later group since.
+  // The task has been asked to join a later group since.
   if (task.generation == 0 || halted.generation() != task.generation) return;
   const int64_t most = LastStep();
   if (halted.has_applied() && (halted.applied() < held_.next() || halted.applied() > most)) {
-    return Lose(id,
-                absl::StrCat("it has the parameters of ", halted.applied(), " steps, which must be from ",
-                             held_.next(), " to ", most),
-                now, actions);
+    return OnLost(
+        id,
+        absl::InternalError(absl::StrCat("it has the parameters of ", halted.applied(),
+                                         " steps, which must be from ", held_.next(), " to ", most)),
+        now, actions);
   }
   task.HasMade(halted.applied());
   group_.OnHalted(id, halted);

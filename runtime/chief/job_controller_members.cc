@@ -107,9 +107,10 @@ void JobController::SetUp(const std::vector<TaskId>& ids, Nanoseconds now, Actio
   setup.set_seconds_left(ToSeconds(std::max<Nanoseconds>(0, begin + start_timeout_ - now)));
   *form.mutable_form()->mutable_group() = roster_.Group();
   form.mutable_form()->set_step(state_.step());
-  // A replacement that takes its parameters from another worker gets Form once the group is halted.
+  // A replacement gets Form once the group is halted.
   const bool joins_later = group_.active() && course_.training_begun();
-  if (joins_later) setup.set_restore(false);
+  // A mirrored replacement takes its parameters from another worker.
+  if (joins_later && !TraitsOf(plan_.job()).servers()) setup.set_restore(false);
   for (const TaskId id : ids) {
     *setup.mutable_self() = roster_.at(id).member;
     setup.set_first_on_host(roster_.FirstOnHost(id));
@@ -344,7 +345,7 @@ void JobController::CheckMembers(Nanoseconds now, Actions& actions) {
   const Nanoseconds answer =
       forms ? start_timeout_ + kReportTime : FromSeconds(plan_.job().timeouts().step());
   if (const auto overdue = group_.Overdue(answer, now); overdue.has_value() && !failure_.any()) {
-    Lose(overdue->worker, overdue->why, now, actions);
+    OnLost(overdue->task, absl::DeadlineExceededError(overdue->why), now, actions);
   }
   const std::string patience = absl::StrCat("within ", ToSeconds(start_timeout_), " s (timeouts.start)");
   if (planner_.leased() && roster_.workers_left() == 0 && now - losses_.last() > start_timeout_) {

@@ -62,11 +62,40 @@ TEST(HeldRecordsTest, RestoredStateAcceptsTheMissingRecordOfAStep) {
   ASSERT_TRUE(held.Add({proto::WORKER, 0}, Of(5)).ok());
   proto::HeldState state;
   held.Save(state);
-  ASSERT_TRUE(restored.Restore(state, 3).ok());
+  ASSERT_TRUE(restored.Restore(state, 3, 0).ok());
   ASSERT_TRUE(restored.Add({proto::WORKER, 2}, Of(5)).ok());
   EXPECT_TRUE(restored.TakeComplete().has_value());
   state.mutable_queue(0)->mutable_record(0)->set_step(9);
-  EXPECT_TRUE(absl::IsInvalidArgument(restored.Restore(state, 3)));
+  EXPECT_TRUE(absl::IsInvalidArgument(restored.Restore(state, 3, 0)));
+}
+
+proto::AppliedPush PushOf(int64_t version) {
+  proto::AppliedPush push;
+  push.set_version(version);
+  return push;
+}
+
+TEST(HeldRecordsTest, PushesAreTakenOnceTheirStepCountsAndForgottenIfItIsMadeAgain) {
+  HeldRecords held, restored;
+  held.Open({{proto::WORKER, 0}}, 5);
+  for (const int server : {0, 1}) held.AddPush(server, PushOf(6));
+  held.AddPush(1, PushOf(7));
+  EXPECT_TRUE(held.TakePushes().empty());
+  ASSERT_TRUE(held.Add({proto::WORKER, 0}, Of(5)).ok());
+  ASSERT_TRUE(held.TakeComplete().has_value());
+
+  proto::HeldState state;
+  held.Save(state);
+  ASSERT_TRUE(restored.Restore(state, 1, 2).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(HeldRecords().Restore(state, 1, 1)));
+  const std::vector<HeldPush> counted = restored.TakePushes();
+  ASSERT_EQ(counted.size(), 2u);
+  EXPECT_EQ(counted[0].server, 0);
+  EXPECT_EQ(counted[1].server, 1);
+  restored.Open({{proto::WORKER, 0}}, 6);  // The push of version 7 is of a step that the group makes again.
+  ASSERT_TRUE(restored.Add({proto::WORKER, 0}, Of(6)).ok());
+  ASSERT_TRUE(restored.TakeComplete().has_value());
+  EXPECT_TRUE(restored.TakePushes().empty());
 }
 
 }  // namespace
