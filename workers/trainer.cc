@@ -42,6 +42,7 @@ Trainer::Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession
       clock_(clock),
       ready_before_(clock.Now() + FromSeconds(setup.seconds_left())),
       leased_(TraitsOf(setup.plan().job()).leases()),
+      on_servers_(TraitsOf(setup.plan().job()).servers()),
       outlives_groups_(FormsNewGroups(setup.plan())) {}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TaskOptions& task, const proto::Setup& setup,
@@ -123,11 +124,10 @@ absl::Status Trainer::CreateReplica(Model model) {
 // to the values of a checkpoint. If servers hold the parameters, Attach has already fetched all parameters
 // but the frozen ones.
 absl::Status Trainer::TakeParameters() {
-  const bool on_servers = TraitsOf(setup_.plan().job()).servers();
   const uint64_t seed = setup_.plan().job().seed();
-  if (!setup_.restore() && !on_servers) TETHYS_RETURN_IF_ERROR(replica_->FillInitialValues(seed));
+  if (!setup_.restore() && !on_servers_) TETHYS_RETURN_IF_ERROR(replica_->FillInitialValues(seed));
   TETHYS_RETURN_IF_ERROR(replica_->SetStatistics(setup_.statistics()));
-  if (on_servers) {
+  if (on_servers_) {
     for (const Range& range : replica_->model().variables().frozen()) {
       TETHYS_RETURN_IF_ERROR(replica_->FillRange(0, range, [&](absl::Span<float> values) {
         if (setup_.restore()) return session_.ReadCheckpoint(0, range.begin, values);

@@ -2,9 +2,10 @@
 // of an epoch), evaluate, save. Created and used by the worker's training thread. FillBeat may be called by
 // one other thread.
 //
-// The trainer of a mirrored job on CPUs outlives its groups. When an exchange fails, or a Halt interrupts it,
-// the order that it carries out returns an error and trouble() says that the trainer has left its group. Its
-// parameters and slots are then those of applied() steps, and it waits for JoinGroup.
+// The trainer of a job that forms new groups (FormsNewGroups) outlives its groups. When an exchange fails, or
+// a Halt interrupts it, the order that it carries out returns an error and trouble() says that the trainer
+// has left its group. Its parameters and slots are then those of applied() steps, and it waits for JoinGroup.
+// With servers, the parameters are of no use until JoinGroup has fetched them from the servers.
 #ifndef TETHYS_WORKERS_TRAINER_H_
 #define TETHYS_WORKERS_TRAINER_H_
 
@@ -34,7 +35,7 @@
 namespace tethys {
 
 // Invariants, from the first JoinGroup that returned OK on:
-//  1. Parameters and slots are those of applied() steps, also after errors of the group.
+//  1. Without servers: parameters and slots are those of applied() steps, also after errors of the group.
 //  2. A copy of another worker's state takes effect as a whole, once it is complete.
 class Trainer {
  public:
@@ -45,11 +46,11 @@ class Trainer {
                                                          GroupInterruption& interruption, const Clock& clock);
 
   // Makes the worker a member of the group, and of no earlier group: attaches the strategy, and takes
-  // parameters if the worker has none or if its parameters are behind. In the worker's first group without a
-  // source, Setup says which parameters; otherwise the source sends them. Called before the functions below.
-  // `listener` must outlive the trainer. Sets copy_ns and exchange of `formed`. Internal: the group lacks
-  // this worker, or the worker has the parameters of another step than the chief says. Also has the errors of
-  // CreateStrategy, of Replica::Attach, of CopyState and of reading a checkpoint.
+  // parameters if the worker has none or if its parameters are behind. In the first group of a job, Setup
+  // says which parameters; later the source sends them or, with servers, the servers do. Called before the
+  // functions below. `listener` must outlive the trainer. Sets copy_ns and exchange of `formed`. Internal:
+  // the group lacks this worker, or the worker has the parameters of another step than the chief says. Also
+  // has the errors of CreateStrategy, of Replica::Attach, of CopyState and of reading a checkpoint.
   absl::Status JoinGroup(const proto::Form& form, RingListener& listener, proto::Formed& formed);
 
   // Makes the worker's steps of the segment that `course` is in. Has the errors of StepPipeline and of
@@ -98,8 +99,9 @@ class Trainer {
                        StagedState& staged, Nanoseconds& copy_ns);
   // Copies the state between workers, over the connections of the group.
   absl::Status Copy(Communicator& group, const StateCopy& copy, StagedState& staged);
-  // Replaces the worker's state by the copy.
+  // Replaces the worker's state by the copy or, with servers, by what the servers do not keep.
   absl::Status Commit(int64_t step, const StagedState& staged);
+  absl::Status CommitStatistics(const StagedState& staged);
   // Sets trouble_ to what the error `failed` means, and returns `failed`. `may_be_broken`: `failed` may be
   // the failure of an exchange.
   absl::Status Left(const absl::Status& failed, bool may_be_broken);
@@ -119,6 +121,7 @@ class Trainer {
   // The time, by clock_, until which the strategy of the first group may wait for other tasks.
   const Nanoseconds ready_before_;
   const bool leased_;
+  const bool on_servers_;  // Servers keep the parameters.
   const bool outlives_groups_;
 
   Datasets datasets_;

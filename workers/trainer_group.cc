@@ -3,6 +3,8 @@
 //   trains --an exchange fails, or Halt interrupts it (Left)--> has left: waits for JoinGroup
 //   JoinGroup: leave the old strategy; connect; copy from the source if this worker is behind; attach
 //
+// With servers nothing is copied: attaching fetches all parameters from the servers.
+//
 // Invariant: `applied_`, parameters and slots change together, after a step of all ranks or after a whole
 // copy.
 #include <algorithm>
@@ -144,21 +146,24 @@ absl::Status Trainer::Copy(Communicator& group, const StateCopy& copy, StagedSta
 }
 
 absl::Status Trainer::Commit(int64_t step, const StagedState& staged) {
-  TETHYS_CHECK(staged.parts.size() == replica_->Parts().size());
+  TETHYS_CHECK(on_servers_ || staged.parts.size() == replica_->Parts().size());
   for (size_t part = 0; part < staged.parts.size(); ++part) {
     TETHYS_RETURN_IF_ERROR(replica_->FillPart(part, [&](absl::Span<float> values) {
       absl::c_copy(staged.parts[part].span(), values.begin());
       return absl::OkStatus();
     }));
   }
-  if (statistics_ahead_.has_value()) {
-    TETHYS_RETURN_IF_ERROR(replica_->SetStatistics(*statistics_ahead_));
-  } else if (!applied_.has_value() && !staged.mean_statistics.empty()) {
-    TETHYS_RETURN_IF_ERROR(replica_->SetStatistics(staged.mean_statistics));
-  }
+  TETHYS_RETURN_IF_ERROR(CommitStatistics(staged));
   statistics_ahead_.reset();
   applied_ = steps_ = step;
   return absl::OkStatus();
+}
+
+absl::Status Trainer::CommitStatistics(const StagedState& staged) {
+  if (statistics_ahead_.has_value()) return replica_->SetStatistics(*statistics_ahead_);
+  if (applied_.has_value()) return absl::OkStatus();
+  if (on_servers_) return TakeParameters();
+  return staged.mean_statistics.empty() ? absl::OkStatus() : replica_->SetStatistics(staged.mean_statistics);
 }
 
 absl::Status Trainer::Left(const absl::Status& failed, bool may_be_broken) {
