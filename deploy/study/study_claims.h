@@ -19,11 +19,12 @@ struct ClaimValue {
 };
 
 // Pairs every combination that matches `more` with the combination that matches `less` and has the same
-// levels of all factors that neither `more` nor `less` names. The figure is the geometric mean of the pairs'
-// ratios or, for measures whose effects are differences, the mean of their differences. With several blocks
-// the figure has a 95 % interval by Student's t over blocks. The verdict is "holds" or "does not hold" if the
-// interval decides the claim, otherwise "not decided". With one block a difference may be chance, because
-// pairs of unlike combinations are no repetitions.
+// levels of all factors that neither `more` nor `less` names. The result has one figure: the geometric mean
+// of the pairs' ratios or, for measures whose effects are differences, the mean of the pairs' differences.
+// With several blocks the figure has a 95 % interval by Student's t over blocks. The verdict is "holds" or
+// "does not hold" if the interval decides the claim, otherwise "not decided". With one block there is no
+// interval, and the figure may be due to chance: the pairs are of different combinations, so they are no
+// repetitions.
 proto::ClaimResult CheckClaim(const LoadedStudy& study, const proto::Claim& claim,
                               absl::Span<const ClaimValue> values);
 

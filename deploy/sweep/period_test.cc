@@ -24,7 +24,8 @@ constexpr double kLeastShare = 0.005;
 constexpr int kResamples = 400;
 constexpr size_t kTerms = 4;
 
-// The median jump after the multiples that have at least two batches on either side, in seconds.
+// The median, in seconds, of the jumps of the step's time after multiples of `period`. Multiples with fewer
+// than two measured batches below or above them are left out.
 double JumpAfterMultiples(const std::vector<double>& batch, const std::vector<double>& y, int period) {
   const CurvePoints points(batch, y, 1);
   const auto first_above = [&](int limit) {

@@ -56,8 +56,9 @@ struct TaskState {
 
 // A task takes part if it is a member and its process is the one that the membership names.
 //
-// Invariant: a task takes part unless it is lost, or is a replacement that does not take part yet. On leases,
-// a lost worker is no member. In lock step, a lost worker stays a member until the others form a new group.
+// Invariant: a task takes part unless it is lost, or is a replacement that does not take part yet. If workers
+// train on leases, a lost worker is no member. In lock step, a lost worker stays a member until the others
+// form a new group.
 class Roster {
  public:
   // A task is shown as silent if nothing was heard from it for this time.
@@ -86,8 +87,8 @@ class Roster {
 
   // The members of a role.
   std::vector<TaskId> Present(proto::Role role) const { return membership_.Members(role); }
-  // The group that the tasks form now: all members that are not lost and, on leases, the replacements that do
-  // not take part yet.
+  // The group that the tasks form now: all members that are not lost and, if workers train on leases, the
+  // replacements that do not take part yet.
   proto::Group Group() const;
   // Whether no earlier task of the group runs on the task's host. Requires a task that is not lost.
   bool FirstOnHost(TaskId id) const;

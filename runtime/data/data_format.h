@@ -32,8 +32,8 @@ struct DataHeader {
   std::string labels_name;
   // Sentences for the user, each naming its file: what is left out, and what looks like a mistake.
   std::vector<std::string> notes = {};
-  // Opens the part for cheap reads of single labels at any position. Null: the format cannot read single
-  // labels.
+  // Opens the data once more, so that single labels can be read at any position without reading the values.
+  // Null: the format cannot read single labels.
   std::function<absl::StatusOr<std::shared_ptr<const SampleSource>>()> open_labels = nullptr;
 };
 

@@ -304,8 +304,8 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> OpenOnDisk(const HostCache& 
 // ------------------------------------------------------------------------------------------ in memory
 
 // The ranks that hold a cache in memory are listed in a file of the host's cache, with one line for each
-// rank: the number of the rank's process, the start of the process, and the process's descriptor of the
-// memory. A process that has ended is recognised by its number or its start.
+// rank: the rank's process id, the time when the process started, and its file descriptor of the memory. The
+// process has ended if no process has this id now, or if the process with this id started at another time.
 constexpr int64_t kMaxNote = 1 << 20;
 
 struct Owner {

@@ -146,7 +146,7 @@ TEST(RingFormation, ProcessOfAnotherRoleIsRefused) {
                 absl::StatusCode::kFailedPrecondition, "is a PS");
 }
 
-// Rank 1 is one group ahead, as after the last connection of the previous group.
+// Rank 1 begins the next group while rank 0 is still in the previous one.
 TEST(RingFormation, RankOfTheNextGroupRetriesUntilItsPeersJoinIt) {
   TestRing ring(2);
   ring.options[1].group = 2;

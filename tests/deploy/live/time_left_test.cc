@@ -38,7 +38,7 @@ TEST_F(TimeLeftTest, EvenPaceHasANarrowInterval) {
   EXPECT_NEAR(left->high(), 1000, 1e-6);
 }
 
-TEST_F(TimeLeftTest, FewBlocksGiveNoEstimate) {
+TEST_F(TimeLeftTest, FewerThanEightBlocksOfTimeGiveNoEstimate) {
   for (int at = 1; at <= 15; ++at) Train(at, 500);
   EXPECT_FALSE(left_.Left().has_value());
   for (int at = 16; at <= 18; ++at) Train(at, 500);
