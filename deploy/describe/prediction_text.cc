@@ -27,6 +27,11 @@ std::string EstimateText(const proto::Estimate& estimate, const std::function<st
   return absl::StrCat(text(estimate.value()), " (", text(estimate.low()), " to ", text(estimate.high()), ")");
 }
 
+// If one of the times has minutes, all have.
+std::string TimesText(const proto::Estimate& time) {
+  return EstimateText(time, time.high() >= 100 ? DurationText : TimeText);
+}
+
 std::string BoundsText(const proto::Prediction& prediction) {
   std::vector<std::string> parts;
   for (const proto::Bound& bound : prediction.bound()) {
@@ -61,7 +66,7 @@ std::string PredictionText(const proto::Prediction& prediction, const proto::Job
     absl::StrAppend(&text, WrapBeside(absl::StrCat("  ", what), value, kSummaryIndent, kSummaryWidth));
   };
   const auto time = [&](const char* what, bool given, const proto::Estimate& estimate) {
-    if (given) add(what, EstimateText(estimate, TimeText));
+    if (given) add(what, TimesText(estimate));
   };
   time(TraitsOf(job).update == UpdateUnit::kPush ? "update" : "step", prediction.has_step(),
        prediction.step());
@@ -99,20 +104,29 @@ std::string PredictionTable(const std::vector<WorkersPrediction>& predictions, c
   std::vector<Column> columns = {{{"workers"}}, {{"step"}}, {{"samples/s"}}, {{"epoch"}}, {{"total"}}};
   if (costs) columns.push_back({{"cost"}});
   std::vector<std::vector<std::string>> rows;
-  std::string remarks;
+  // Each remark, with the numbers of workers that it is about.
+  std::vector<std::pair<std::string, std::vector<int>>> remarks;
   for (const auto& [workers, prediction] : predictions) {
     std::vector<std::string>& row = rows.emplace_back();
-    row = {absl::StrCat(workers), EstimateText(prediction.step(), TimeText),
-           EstimateText(prediction.samples_per_second(), NumberText),
-           EstimateText(prediction.epoch(), TimeText), EstimateText(prediction.total(), TimeText)};
+    row = {absl::StrCat(workers), TimesText(prediction.step()),
+           EstimateText(prediction.samples_per_second(), NumberText), TimesText(prediction.epoch()),
+           TimesText(prediction.total())};
     if (costs) row.push_back(prediction.has_cost() ? EstimateText(prediction.cost(), NumberText) : "-");
     if (prediction.remark().empty()) continue;
-    absl::StrAppend(
-        &remarks,
-        Wrap(absl::StrCat(PluralText(workers, "worker"), ": ", ValidityText(prediction)), "", kSummaryWidth));
+    const std::string remark = ValidityText(prediction);
+    auto known = std::find_if(remarks.begin(), remarks.end(),
+                              [&remark](const auto& entry) { return entry.first == remark; });
+    if (known == remarks.end()) known = remarks.insert(known, {remark, {}});
+    known->second.push_back(workers);
   }
-  return absl::StrCat(Wrap(absl::StrCat("Predictions (", source, ")"), "", kSummaryWidth),
-                      Table(columns, rows), costs ? absl::StrCat(kCostNote, "\n") : "", remarks);
+  std::string text = absl::StrCat(Wrap(absl::StrCat("Predictions (", source, ")"), "", kSummaryWidth),
+                                  Table(columns, rows), costs ? absl::StrCat(kCostNote, "\n") : "");
+  for (const auto& [remark, workers] : remarks) {
+    const std::string label = workers.size() == 1 ? PluralText(workers[0], "worker")
+                                                  : absl::StrCat(absl::StrJoin(workers, ", "), " workers");
+    absl::StrAppend(&text, Wrap(absl::StrCat(label, ": ", remark), "", kSummaryWidth));
+  }
+  return text;
 }
 
 }  // namespace tethys

@@ -87,17 +87,23 @@ absl::Status NoAddress(const ClusterHost& host, const std::string& name) {
       " (an address at which the other machines reach the host), or correct the name"));
 }
 
+// "vm resolves to 127.0.0.1, a" or, if the name is the address, "127.0.0.1 is a".
+std::string KindOf(const ClusterHost& host, const Found& found) {
+  if (host.target.host == found.address) return absl::StrCat(found.address, " is a");
+  return absl::StrCat(host.target.host, " resolves to ", found.address, ", a");
+}
+
 // Checks the address that was chosen for a host.
 absl::StatusOr<std::string> Checked(const ClusterHost& host, const Found& found, bool alone) {
   if (found.link_local) {
     return absl::InvalidArgumentError(absl::StrCat(
-        host.target.host, " resolves to ", found.address,
-        ", an address that is valid on one link only: give another address by address= in ", host.origin));
+        KindOf(host, found), "n address that is valid on one link only: give another address by address= in ",
+        host.origin));
   }
   if (IsLoopback(found.address) && !alone) {
-    return absl::InvalidArgumentError(absl::StrCat(host.target.host, " resolves to ", found.address,
-                                                   ", a loopback address, at which other machines cannot "
-                                                   "reach this host: give another address by address= in ",
+    return absl::InvalidArgumentError(absl::StrCat(KindOf(host, found),
+                                                   " loopback address, at which other machines cannot reach "
+                                                   "this host: give another address by address= in ",
                                                    host.origin));
   }
   return found.address;

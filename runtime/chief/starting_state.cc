@@ -150,8 +150,8 @@ absl::Status ResumeFrom(const std::string& path, const proto::JobPlan& plan, con
         "early_stopping has another monitor or start_from_epoch than before: early stopping begins anew");
   }
   TETHYS_RETURN_IF_ERROR(CheckSlots(plan, slots, path, start));
-  start.notes.push_back(absl::StrCat("resuming from ", path, ": step ", saved.step(), ", epoch ",
-                                     saved.epoch() + 1, ", position ", saved.position()));
+  start.notes.push_back(absl::StrCat("resuming from ", path, ": step ", saved.step(), ", after ",
+                                     saved.position(), " samples of epoch ", saved.epoch() + 1));
   return absl::OkStatus();
 }
 
