@@ -60,7 +60,7 @@ absl::StatusOr<ShapedJob> ShapeJob(const BaseJob& base, const AnchorShape& shape
   shaped.overrides = ShapeOverrides(shape);
   shaped.overrides.push_back(absl::StrCat(
       "global_batch_size=", shape.global_batch > 0 ? shape.global_batch : base.plan.global_batch()));
-  if (!SurvivesWorkerLoss(shape.strategy, base.plan.job().device()) && base.plan.job().max_restarts() > 0)
+  if (!SurvivesWorkerLoss(shape.strategy, base.plan.job()) && base.plan.job().max_restarts() > 0)
     shaped.overrides.emplace_back("max_restarts=0");
   std::vector<std::string> set = base.set;
   set.insert(set.end(), shaped.overrides.begin(), shaped.overrides.end());

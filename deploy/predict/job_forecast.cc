@@ -189,8 +189,10 @@ int64_t GradientCopies(const proto::JobPlan& plan) {
 
 ServerMemory MemoryOfServer(const proto::JobPlan& plan, int64_t elements) {
   const auto slots = static_cast<int64_t>(SlotsOf(plan.job().optimizer()).size());
-  const int64_t bytes = elements * kFloatBytes;
-  return {.parameters = bytes, .gradients = GradientCopies(plan) * bytes, .slots = slots * bytes};
+  const int64_t bytes = elements * kFloatBytes, copies = FormsNewGroups(plan) ? 2 : 1;
+  return {.parameters = copies * bytes,
+          .gradients = GradientCopies(plan) * bytes,
+          .slots = copies * slots * bytes};
 }
 
 int64_t LargestServerBytes(const proto::JobPlan& plan) {

@@ -93,7 +93,8 @@ struct ServerMemory {
 };
 // Copies of gradients that a server keeps: one for each worker, unless it adds each push on arrival.
 int64_t GradientCopies(const proto::JobPlan& plan);
-// The memory of a server whose shards have `elements` elements.
+// The memory of a server whose shards have `elements` elements. In jobs that form new groups, a server keeps
+// parameters and slots twice, so that it can take back a step.
 ServerMemory MemoryOfServer(const proto::JobPlan& plan, int64_t elements);
 // The memory of the largest server; 0 without servers.
 int64_t LargestServerBytes(const proto::JobPlan& plan);

@@ -118,13 +118,16 @@ void CheckStrategy(const proto::Job& job, Problems& problems) {
   }
   problems.AddIf(
       job.max_restarts() > 0 && !SurvivesWorkerLoss(job), "max_restarts",
-      absl::StrCat(
-          "is ", job.max_restarts(),
-          ", but only asynchronous and stale-synchronous jobs, and mirrored jobs on CPUs, survive the "
-          "loss of a worker: leave max_restarts out; another job is resumed by --resume"));
+      absl::StrCat("is ", job.max_restarts(),
+                   ", but local jobs, and mirrored and bulk-synchronous jobs on GPUs or with elastic { "
+                   "on_loss: END }, "
+                   "end with the loss of a worker: leave max_restarts out, and go on by --resume"));
 }
 
 void CheckElastic(const proto::Job& job, Problems& problems) {
+  problems.AddIf(job.elastic().on_loss() == proto::Elastic::END && job.elastic().has_min_workers(),
+                 "elastic.min_workers",
+                 "has no effect, because elastic.on_loss is END: leave one of the two out");
   if (!job.has_elastic() || !FormsNewGroups(job)) return;
   const proto::Elastic& elastic = job.elastic();
   const bool waits = elastic.on_loss() == proto::Elastic::WAIT;

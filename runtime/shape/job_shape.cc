@@ -40,22 +40,23 @@ StrategyFamily FamilyOf(const proto::Strategy& strategy) {
 
 namespace {
 
-bool FormsNewGroups(const JobStrategy& strategy, const proto::Device& device) {
-  return strategy.family == StrategyFamily::kMirrored && device.kind() == proto::Device::CPU;
+bool FormsNewGroups(const JobStrategy& strategy, const proto::Job& job) {
+  return TraitsOf(strategy).forms_groups && job.device().kind() == proto::Device::CPU &&
+         job.elastic().on_loss() != proto::Elastic::END;
 }
 
 }  // namespace
 
 bool FormsNewGroups(const proto::Job& job) {
-  return FormsNewGroups(JobStrategy(FamilyOf(job.strategy())), job.device());
+  return FormsNewGroups(JobStrategy(FamilyOf(job.strategy())), job);
 }
 
-bool SurvivesWorkerLoss(const JobStrategy& strategy, const proto::Device& device) {
-  return TraitsOf(strategy).leases() || FormsNewGroups(strategy, device);
+bool SurvivesWorkerLoss(const JobStrategy& strategy, const proto::Job& job) {
+  return TraitsOf(strategy).leases() || FormsNewGroups(strategy, job);
 }
 
 bool SurvivesWorkerLoss(const proto::Job& job) {
-  return SurvivesWorkerLoss(JobStrategy(FamilyOf(job.strategy())), job.device());
+  return SurvivesWorkerLoss(JobStrategy(FamilyOf(job.strategy())), job);
 }
 
 GroupRules GroupRulesOf(const proto::Job& job) {

@@ -60,12 +60,13 @@ inline const ShapeTraits& TraitsOf(const proto::ParameterServer& servers) {
   return TraitsOf(FamilyOf(servers));
 }
 
-// Whether the workers of the job form a new group when one of them is lost or replaced: mirrored jobs on
-// CPUs.
+// Whether the workers of the job form a new group when one of them is lost or replaced: in mirrored and
+// bulk-synchronous jobs on CPUs, unless elastic.on_loss is END.
 bool FormsNewGroups(const proto::Job& job);
 // Whether the job goes on after the loss of a worker, once training has begun.
 bool SurvivesWorkerLoss(const proto::Job& job);
-bool SurvivesWorkerLoss(const JobStrategy& strategy, const proto::Device& device);
+// Whether the job would go on if it had this strategy.
+bool SurvivesWorkerLoss(const JobStrategy& strategy, const proto::Job& job);
 
 // The rules of proto::Elastic, with their defaults, for a job that forms new groups.
 struct GroupRules {

@@ -63,6 +63,8 @@ struct ShapeTraits {
   Batches batches = Batches::kInStep;
   UpdateUnit update = UpdateUnit::kStep;
   WaitsFor waits_for = WaitsFor::kNone;
+  // Workers can form a new group when one of them is lost or replaced (FormsNewGroups in job_shape.h).
+  bool forms_groups = false;
   // True if updates equal the updates of the local job, except for rounding. The number of epochs until an
   // accuracy is reached may then be compared with other such strategies.
   bool lock_step = false;
@@ -99,6 +101,7 @@ inline constexpr ShapeTraits kShapeTraits[] = {
      .kind = proto::Strategy::kMirrored,
      .exchanges = true,
      .waits_for = WaitsFor::kAll,
+     .forms_groups = true,
      .lock_step = true,
      .name = "mirrored",
      .worker = "mirrored worker",
@@ -108,6 +111,7 @@ inline constexpr ShapeTraits kShapeTraits[] = {
      .consistency = proto::ParameterServer::kBulkSynchronous,
      .exchanges = true,
      .waits_for = WaitsFor::kAll,
+     .forms_groups = true,
      .lock_step = true,
      .name = "ps_sync",
      .worker = "worker",

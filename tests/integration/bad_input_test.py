@@ -172,7 +172,7 @@ class RunningJobTest(TethysTest):
                 self.assertIn("once this problem is solved, train from the start", run.output)
 
     def test_killed_worker_is_named_once(self):
-        with Run([*STRATEGIES["ps_sync"], "epochs=10000"]) as run:
+        with Run([*STRATEGIES["ps_sync"], "elastic.on_loss=END", "epochs=10000"]) as run:
             run.start()
             run.wait_for_training()
             os.kill(run.process("worker", 1), signal.SIGKILL)

@@ -41,8 +41,9 @@ CHIEF_ELSEWHERE = "slave1 role=chief\nslave2 role=worker\nslave3 role=worker\nma
 MIRRORED = ["strategy=mirrored", "workers=3"]
 SERVERS = ["strategy=parameter_server", "strategy.parameter_server.servers=1", "workers=2"]
 LONG = ["epochs=100000", "evaluate_each_epoch=false"]
-# A job that ends with the first worker that it loses.
-ALL_WORKERS = [*MIRRORED, *LONG, "elastic.min_workers=3"]
+# A long job that ends with the first worker that it loses.
+ENDING = [*LONG, "elastic.on_loss=END"]
+ALL_WORKERS = [*MIRRORED, *ENDING]
 CROWD_HOSTS = "master role=chief\nslave1 slots=16 role=worker\n"
 CROWD = ["strategy=mirrored", "workers=16"]
 # Matches the command lines of a job's tasks, agents and launcher, and of the ssh and shells that start agents.
@@ -329,7 +330,7 @@ class ClusterTest(MachinesTest):
         for die in WAYS_TO_DIE:
             with self.subTest(die.__name__):
                 self.make_cluster(MACHINES)
-                run = Run(self.cluster, SERVERS + LONG).wait_for_training()
+                run = Run(self.cluster, SERVERS + ENDING).wait_for_training()
                 die(self.cluster)
                 wait_until_nothing_runs(self.cluster)
                 self.assertNotEqual(run.finish()[0], 0)
@@ -438,7 +439,7 @@ def soak(rounds):
     for round_number in range(rounds):
         for die in WAYS_TO_DIE:
             with namespaces.Cluster(MACHINES, rate="1gbit") as cluster:
-                run = Run(cluster, random.choice([SERVERS, MIRRORED]) + LONG).wait_for_training()
+                run = Run(cluster, random.choice([SERVERS, MIRRORED]) + ENDING).wait_for_training()
                 time.sleep(random.uniform(0, 1))
                 die(cluster)
                 worst[die] = max(worst[die], wait_until_nothing_runs(cluster))

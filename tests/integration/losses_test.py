@@ -25,9 +25,10 @@ LONG = ["epochs=10000", "batch_size_per_worker=16", "drop_remainder=true"]
 SILENCE = 5.0
 SILENT = [f"timeouts.silence={SILENCE}"]
 SAVING = ["checkpoint.every_steps=50"]
+ENDING = {"ps_sync": ["elastic.on_loss=END"]}
 ROLES = {"local": ["chief", "worker"],
-         "mirrored": ["chief"],  # No workers, as below (mirrored_loss_test.py).
-         "ps_sync": ["chief", "worker", "ps"],
+         "mirrored": ["chief"],  # No workers, as below (lock_step_loss_test.py).
+         "ps_sync": ["chief", "worker", "ps"],  # Workers, too, with ENDING.
          "ps_async": ["chief", "ps"]}  # No workers: the job survives their loss (worker_loss_test.py).
 # A stopped process makes others wait; there is one case for each kind of wait. Under every strategy the chief
 # notices a stopped task, and the launcher notices a stopped chief.
@@ -36,7 +37,8 @@ SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
 
 
 def long_run(strategy, number):
-    return Run([*STRATEGIES[strategy], *LONG, *(SILENT if number == signal.SIGSTOP else SAVING)], job=NORMALISED_JOB)
+    fields = [*STRATEGIES[strategy], *ENDING.get(strategy, []), *LONG]
+    return Run([*fields, *(SILENT if number == signal.SIGSTOP else SAVING)], job=NORMALISED_JOB)
 
 
 class LossesTest(TethysTest):

@@ -51,10 +51,9 @@ class ResumeTest(TethysTest):
         for name, job in (("synchronised", ADAM), ("ps_sync", ADAM), ("ps_sync", clipped), ("mirrored", lamb),
                           ("ps_sync", lamb)):
             with contextlib.ExitStack() as runs:
-                # With fewer workers a mirrored job would go on.
-                needs = [] if name == "ps_sync" else ["elastic.min_workers=3"]
-                stopped = {victim: runs.enter_context(Run([*strategies[name], *LONG, *SAVING, *needs], job=job))
-                           for victim in STOPS}
+                # With fewer workers the job would go on.
+                needs = [*LONG, *SAVING, "elastic.on_loss=END"]
+                stopped = {victim: runs.enter_context(Run([*strategies[name], *needs], job=job)) for victim in STOPS}
                 for victim, run in stopped.items():
                     self.stop_somewhere(run, victim)
                 end = [f"max_steps={max(run.saved_step() for run in stopped.values()) + 30}"]

@@ -67,7 +67,7 @@ class EndsTest(TethysTest):
             self.assertIn("killed by signal 9", summary["first_failure"]["message"])
 
     def test_ending_of_a_killed_worker_is_shown_by_later_commands(self):
-        with Run([*STRATEGIES["ps_sync"], "epochs=100000", "checkpoint.every_steps=5"]) as run:
+        with Run([*STRATEGIES["ps_sync"], "elastic.on_loss=END", "epochs=100000", "checkpoint.every_steps=5"]) as run:
             run.start().wait_for(run.checkpoints, "checkpoint")
             os.kill(run.process("worker", 1), signal.SIGKILL)
             self.assertEqual(run.finish(), 1)
@@ -144,7 +144,7 @@ class EndsTest(TethysTest):
             self.assertAlmostEqual(run.summary()["cost"]["run"], run.summary()["timing"]["total_seconds"])
 
     def test_resumed_run_shows_why_each_earlier_attempt_ended(self):
-        with Run([*STRATEGIES["ps_sync"], "epochs=100000", "checkpoint.every_steps=5"]) as run:
+        with Run([*STRATEGIES["ps_sync"], "elastic.on_loss=END", "epochs=100000", "checkpoint.every_steps=5"]) as run:
             run.start().wait_for(run.checkpoints, "checkpoint")
             os.kill(run.process("worker", 1), signal.SIGKILL)
             self.assertEqual(run.finish(), 1)

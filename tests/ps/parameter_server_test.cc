@@ -396,7 +396,7 @@ TEST(ParameterServerTest, PlanBeyondTheHostsMemory_IsRefusedWithARemedy) {
   const absl::Status refused = server->Configure(plan, 0, 1);
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(refused.message(),
-              AllOf(HasSubstr("server 0 needs 4 times 1048576 MiB of memory"), HasSubstr("this host has "),
+              AllOf(HasSubstr("server 0 needs 5 times 1048576 MiB of memory"), HasSubstr("this host has "),
                     HasSubstr("strategy.parameter_server.servers")));
   EXPECT_TRUE(server->Configure(TestPlan(3, ""), 0, 1).ok()) << "it lives";
 }

@@ -37,6 +37,8 @@ enum class Fault {
   kNoHolderPatience,
   kOldAnswer,
   kAppliesAfterHalt,
+  kServesAfterHalt,
+  kKeepsStep,
 };
 
 struct DeliberateFault {
@@ -74,8 +76,10 @@ inline constexpr DeliberateFault kDeliberateFaults[] = {
     {"no_holder_patience", Kind::kMirrored, "a silent worker is given up though it alone has the parameters"},
     {"old_answer", Kind::kMirrored, "what a lost process said counts for its replacement"},
     {"applies_after_halt", Kind::kMirrored, "a worker applies a step after it has left the group"},
+    {"serves_after_halt", Kind::kBulk, "a server takes pushes of a group that it has left"},
+    {"keeps_step", Kind::kBulk, "a server does not take back the step that other servers lack"},
 };
-static_assert(std::size(kDeliberateFaults) == static_cast<size_t>(Fault::kAppliesAfterHalt) + 1);
+static_assert(std::size(kDeliberateFaults) == static_cast<size_t>(Fault::kKeepsStep) + 1);
 
 inline absl::optional<Fault> ParseFault(absl::string_view name) {
   for (size_t fault = 0; fault < std::size(kDeliberateFaults); ++fault) {

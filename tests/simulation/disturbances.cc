@@ -1,5 +1,6 @@
 #include "tests/simulation/disturbances.h"
 
+#include "runtime/cluster/job_plan.h"
 #include "tests/simulation/world.h"
 
 namespace tethys::simulation {
@@ -31,8 +32,8 @@ void Disturbances::BeginAttempt(bool quiet) {
     });
   }
   for (int64_t left = random.Between(0, 3); left > 0; --left) {
-    // Half of what happens to mirrored jobs concerns groups that form anew.
-    const bool group = world_.kind() == Kind::kMirrored && random.Chance(0.5);
+    // Half of what happens to jobs that form new groups concerns these groups.
+    const bool group = FormsNewGroups(world_.plan()) && random.Chance(0.5);
     const auto point = group
                            ? random.Pick({Point::kHalting, Point::kForming, Point::kCopying, Point::kFormed})
                            : static_cast<Point>(random.Between(0, kPoints - 1));

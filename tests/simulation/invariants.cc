@@ -1,5 +1,6 @@
 #include "tests/simulation/invariants.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/match.h"
@@ -46,6 +47,7 @@ void Invariants::OnAttempt(const proto::TrainingState& state, const Values& valu
   pushes_.clear();
   versions_.clear();
   unanswered_.clear();
+  counted_ = state.step();
 }
 
 void Invariants::OnJournalLine(absl::string_view line) {
@@ -55,7 +57,10 @@ void Invariants::OnJournalLine(absl::string_view line) {
     if (i >= words.size() || !absl::SimpleAtoi(words[i], &value)) world_.Broken("a journal line: ", line);
     return value;
   };
-  if (words[0] == "used") return Use(number(3), number(4));
+  if (words[0] == "used") {
+    counted_ = std::max(counted_, number(2) + 1);
+    return Use(number(3), number(4));
+  }
   if (words[0] != "torn") return;
   std::set<int> servers;
   for (size_t i = 4; i < words.size(); ++i) servers.insert(static_cast<int>(number(i)));
@@ -113,7 +118,7 @@ double Invariants::LossSum(const std::vector<float>& parameters, int64_t begin, 
 void Invariants::OnOrder(TaskId task, uint32_t incarnation, const proto::ToTask& order) {
   if (const std::string answer = AnswerTo(order); !answer.empty()) unanswered_[task].insert(answer);
   // The orders of the old group are abandoned.
-  if (world_.kind() == Kind::kMirrored && (order.has_halt() || order.has_form())) {
+  if (FormsNewGroups(world_.plan()) && (order.has_halt() || order.has_form())) {
     unanswered_.clear();
     pushes_.clear();
   }
@@ -186,6 +191,13 @@ void Invariants::OnVersion(int server, int64_t version) {
   }
 }
 
+void Invariants::OnStepBack(int server, int64_t version) {
+  if (server < ServersWithShards(world_.plan().placement()) && version < counted_) {
+    world_.Broken("server ", server, " goes back to version ", version, ", and ", counted_, " steps count");
+  }
+  versions_.erase(server);
+}
+
 // -------------------------------------------------------------------------------------- saves and the end
 
 void Invariants::OnCommit(const Checkpoint& checkpoint) {
@@ -205,10 +217,10 @@ void Invariants::OnProgress(const proto::ProgressEvent& event) {
       world_.disturbances().hit().count({proto::WORKER, event.worker_lost().index()}) == 0) {
     world_.Broken("worker ", event.worker_lost().index(), " counts as lost: ", event.worker_lost().reason());
   }
-  if (event.has_worker_lost() && world_.kind() == Kind::kMirrored) {
+  if (event.has_worker_lost() && FormsNewGroups(world_.plan())) {
     unanswered_.erase({proto::WORKER, event.worker_lost().index()});
-    CheckNoNeedlessLoss(event.worker_lost());
   }
+  if (event.has_worker_lost() && world_.kind() == Kind::kMirrored) CheckNoNeedlessLoss(event.worker_lost());
   if (!event.has_epoch() || !event.epoch().validated()) return;
   proto::TrainingState state;
   state.set_step(event.epoch().step());

@@ -2,8 +2,8 @@
 //
 //  1. Each sample of an epoch is used once in the ledger, over all attempts. Uses behind the state from which
 //  a later attempt began are undone; nothing before it is.
-//  2. No worker begins a step before all others have pushed the steps that the consistency asks for, and
-//  servers in lock step are at most one version apart.
+//  2. No worker begins a step before all others have pushed the steps that the consistency asks for. Servers
+//  in lock step are at most one version apart, and take back no step that counts.
 //  3. Parameters are those of a serial loop: in lock step after every step; on leases, at every barrier, they
 //  are the sum over the samples in the ledger, less the parts of torn batches that no server applied.
 //  4. A checkpoint is of one step: all of it is written, and its values are those of invariant 3.
@@ -45,6 +45,8 @@ class Invariants {
   // In lock step: a worker has these parameters after `steps` steps of the job.
   void OnStepMade(const Process& worker, const std::vector<float>& parameters, int64_t steps);
   void OnVersion(int server, int64_t version);
+  // A server serves a new group from `version` on.
+  void OnStepBack(int server, int64_t version);
   void OnCommit(const Checkpoint& checkpoint);
   void OnProgress(const proto::ProgressEvent& event);
   // The controller has ended the job with an error.
@@ -74,6 +76,7 @@ class Invariants {
   std::vector<float> sum_;           // For leased jobs: the parameters, computed from the journal.
   std::map<int, Pushes> pushes_;     // One entry for each worker that takes part.
   std::map<int, int64_t> versions_;  // One entry for each server.
+  int64_t counted_ = 0;              // In lock step: the number of steps in the ledger.
   std::map<TaskId, std::multiset<std::string>> unanswered_;
 };
 

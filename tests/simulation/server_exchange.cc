@@ -1,11 +1,14 @@
 // The exchange with parameter servers: models ParameterServerStrategy and ParameterClient (ps/) as events. A
 // push is cut into messages of at most kMostElements, and the server answers each message separately. After a
 // broken connection, the worker connects again and repeats the messages that have no answer, with their
-// sequence numbers.
+// sequence numbers. An exchange that is interrupted, or that cannot reach a server, fails once and for all:
+// in the next group the worker has another exchange.
 #include <map>
 #include <utility>
 
 #include "ps/shard_layout.h"
+#include "runtime/cluster/group_place.h"
+#include "runtime/cluster/job_plan.h"
 #include "runtime/shape/job_shape.h"
 #include "runtime/tensor/frame.h"
 #include "tests/simulation/exchange.h"
@@ -24,7 +27,11 @@ constexpr Nanoseconds kPause = 20 * kMillisecond;
 class ServerExchange final : public Exchange {
  public:
   ServerExchange(SimulatedWorker& worker, Values& values)
-      : worker_(worker), values_(values), traits_(TraitsOf(world().plan().job())) {
+      : worker_(worker),
+        values_(values),
+        traits_(TraitsOf(world().plan().job())),
+        generation_(worker.generation()),
+        rank_(traits_.leases() ? worker.id().index : PlaceIn(worker.form().group(), worker.id().index).rank) {
     const proto::Placement& placement = world().plan().placement();
     links_.resize(placement.servers());
     for (int server = 0; server < placement.servers(); ++server) {
@@ -39,18 +46,21 @@ class ServerExchange final : public Exchange {
   }
 
   void Prepare(Then then) override {
+    if (!failed_.ok()) return then(failed_);
     for (size_t server = 0; server < links_.size(); ++server) Connect(static_cast<int>(server));
     Pull(std::move(then));
   }
 
   void BeginStep(const Step& step, Then then) override {
     step_ = step;
+    if (!failed_.ok()) return then(failed_);
     const bool pulls = PullsBeforeStep(config()) || (sequence_ == 0 && !traits_.servers_agree());
     if (!pulls) return then(absl::OkStatus());
     Pull(std::move(then));
   }
 
   void EndStep(const Step& step, const std::vector<float>& gradient, Then then) override {
+    if (!failed_.ok()) return then(failed_);
     ++sequence_;
     then_ = std::move(then);
     pulling_ = false;
@@ -78,6 +88,7 @@ class ServerExchange final : public Exchange {
       // Ranges become ready one after the other, while backward runs.
       after += world().random().Between(0, world().step_time() / 16);
       worker_.After(after, [this, i] {
+        if (!failed_.ok()) return;
         Send(messages_[i]);
         world().disturbances().Reach(Point::kPushing, {&worker_, world().server(messages_[i].server)});
         if (i + 1 == messages_.size()) {
@@ -87,13 +98,18 @@ class ServerExchange final : public Exchange {
     }
   }
 
+  void Interrupt() override { Fail(absl::AbortedError("halted")); }
+
   void Refresh(Then then) override {
+    if (!failed_.ok()) return then(failed_);
     if (traits_.servers_agree()) return then(absl::OkStatus());
     Pull(std::move(then));
   }
 
   // Takes the answer to a message, or the second answer to a message that was sent twice.
   void OnAnswer(int server, const Frame& frame, const float* values) {
+    // Each exchange has connections of its own.
+    if (!failed_.ok() || frame.generation != generation_) return;
     links_[server].failures = 0;
     for (Message& message : messages_) {
       if (message.range.begin != static_cast<int64_t>(frame.range_begin)) continue;
@@ -130,11 +146,21 @@ class ServerExchange final : public Exchange {
   World& world() const { return worker_.world(); }
   const proto::ParameterServer& config() const { return world().plan().job().strategy().parameter_server(); }
 
+  // Ends the call that waits, and all later calls.
+  void Fail(const absl::Status& status) {
+    if (!failed_.ok()) return;
+    failed_ = status;
+    for (Link& link : links_) {
+      if (link.connection != nullptr) link.connection->Close(worker_, status);
+    }
+    if (then_) std::exchange(then_, nullptr)(status);
+  }
+
   Frame MakeFrame(FrameKind kind, const Range& range) const {
     Frame frame;
     frame.kind = kind;
-    frame.generation = worker_.generation();
-    frame.rank = static_cast<uint32_t>(worker_.id().index);
+    frame.generation = generation_;
+    frame.rank = static_cast<uint32_t>(rank_);
     frame.incarnation = worker_.incarnation();
     frame.step = static_cast<uint64_t>(step_.number);
     frame.range_begin = static_cast<uint64_t>(range.begin);
@@ -184,14 +210,20 @@ class ServerExchange final : public Exchange {
   void OnClosed(int server, const absl::Status& status) {
     Link& link = links_[server];
     if (!absl::IsUnavailable(status) || ++link.failures > kTries) {
-      return worker_.Leave(Annotate(status, absl::StrCat("server ", server)));
+      const absl::Status named = Annotate(status, absl::StrCat("server ", server));
+      return FormsNewGroups(world().plan()) ? Fail(named) : worker_.Leave(named);
     }
-    worker_.After(kPause << (link.failures - 1), [this, server] { Connect(server); });
+    worker_.After(kPause << (link.failures - 1), [this, server] {
+      if (failed_.ok()) Connect(server);
+    });
   }
 
   SimulatedWorker& worker_;
   Values& values_;
   const ShapeTraits& traits_;
+  const uint32_t generation_;
+  const int rank_;
+  absl::Status failed_;
   std::vector<Link> links_;  // One link for each server.
   std::vector<Message> messages_;
   Step step_;

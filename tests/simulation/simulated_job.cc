@@ -122,7 +122,8 @@ void DrawTasks(Kind kind, Random& random, proto::JobPlan& plan) {
   }
   plan.set_batch_per_worker((plan.global_batch() + job.workers() - 1) / job.workers());
   job.set_max_restarts(static_cast<int>(random.Between(0, 3)));
-  if (kind == Kind::kMirrored) DrawElastic(random, job);
+  if (kind == Kind::kMirrored || kind == Kind::kBulk) DrawElastic(random, job);
+  if (kind == Kind::kBulk && random.Chance(0.3)) job.mutable_elastic()->set_on_loss(proto::Elastic::END);
   if (!job.strategy().has_parameter_server()) return;
   // The first variable is cut into two shards.
   const int servers = static_cast<int>(random.Between(1, 5));

@@ -1,5 +1,7 @@
 #include "tests/simulation/simulated_server.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "runtime/cluster/job_plan.h"
@@ -30,15 +32,41 @@ void SimulatedServer::Work() {
     });
   }
   if (duty.has_form()) return After(time, [this] { JoinGroup(); });
+  if (duty.has_halt()) return After(time / 4, [this] { Halt(); });
   if (duty.has_fence()) return After(time / 4, [this] { Fence(); });
   After(time, [this] { Save(); });
 }
 
 void SimulatedServer::JoinGroup() {
-  world().disturbances().Reach(Point::kSettingUp, {this});
+  world().disturbances().Reach(store_ == nullptr ? Point::kSettingUp : Point::kForming, {this});
+  const proto::Form& form = course_.duty().form();
+  generation_ = form.group().generation();
+  if (store_ == nullptr) {
+    LeaveUnlessOk(BeginStore());
+  } else {
+    workers_.clear();
+    for (const proto::Member& member : form.group().member()) {
+      if (member.role() == proto::WORKER) workers_.push_back(member.index());
+    }
+    const int64_t version = world().Misbehaves(Fault::kKeepsStep, 1) ? store_->version() : form.step();
+    LeaveUnlessOk(store_->StepBack(version, generation_, static_cast<int>(workers_.size())));
+    world().invariants().OnStepBack(id().index, version);
+  }
+  if (!alive()) return;
+  streams_.assign(workers_.size(), {});
+  serving_ = true;
+  proto::FromTask formed;
+  formed.mutable_formed()->set_generation(generation_);
+  Send(formed);
+  world().disturbances().Reach(Point::kFormed, {this, &world().chief()});
+  Finished();
+}
+
+absl::Status SimulatedServer::BeginStore() {
   const proto::JobPlan& plan = setup_.plan();
   const SmallModel& model = world().model();
-  generation_ = course_.duty().form().group().generation();
+  workers_.resize(plan.job().workers());
+  std::iota(workers_.begin(), workers_.end(), 0);
   ShardLayout layout = *ShardLayout::Create(plan.placement(), id().index, model.arena_size());
   std::vector<Range> regions;
   for (const ShardLayout::Shard& shard : layout.shards()) regions.push_back(shard.local);
@@ -49,27 +77,40 @@ void SimulatedServer::JoinGroup() {
                   .slots = SlotsOf(plan.job().optimizer()),
                   .schedule = ScheduleOf(plan),
                   .parameter_server = plan.job().strategy().parameter_server(),
-                  .global_batch = plan.global_batch()},
+                  .global_batch = plan.global_batch(),
+                  .keeps_undo = FormsNewGroups(plan)},
       std::move(layout), CreateExactOptimizer(model, std::move(regions)), HostStream());
-  if (!store.ok()) return Leave(store.status());
+  TETHYS_RETURN_IF_ERROR(store.status());
   store_ = *std::move(store);
-  streams_.resize(plan.job().workers());
-  if (setup_.restore()) LeaveUnlessOk(store_->SetVersion(setup_.state().step()));
-  LeaveUnlessOk(store_->ForEachShard([&](int slot, int64_t begin, absl::Span<float> values) {
+  if (setup_.restore()) TETHYS_RETURN_IF_ERROR(store_->SetVersion(setup_.state().step()));
+  TETHYS_RETURN_IF_ERROR(store_->ForEachShard([&](int slot, int64_t begin, absl::Span<float> values) {
     const Values& start = world().start();
     const std::vector<float>& from = slot == 0 ? start.parameters : start.slot;
     std::copy_n(from.begin() + begin, values.size(), values.begin());
     return absl::OkStatus();
   }));
-  if (world().Misbehaves(Fault::kNoBound, 1)) {
-    proto::Fence fence;
-    fence.set_worker(0);
-    LeaveUnlessOk(store_->OnFence(fence, *this));
+  if (!world().Misbehaves(Fault::kNoBound, 1)) return absl::OkStatus();
+  proto::Fence fence;
+  fence.set_worker(0);
+  return store_->OnFence(fence, *this);
+}
+
+void SimulatedServer::Halt() {
+  if (!world().Misbehaves(Fault::kServesAfterHalt, 1)) {
+    serving_ = false;
+    for (WorkerStream& stream : streams_) {
+      if (stream.connection != nullptr) {
+        stream.connection->Close(*this, absl::UnavailableError("the group was halted"));
+      }
+      stream = {};
+    }
   }
-  serving_ = true;
-  proto::FromTask formed;
-  formed.mutable_formed()->set_generation(generation_);
-  Send(formed);
+  Beat();
+  proto::Halted halted;
+  if (store_ != nullptr && !store_->layout().shards().empty()) halted.set_applied(store_->version());
+  course_.SayHalted(std::move(halted));
+  SendAnswers();
+  world().disturbances().Reach(Point::kHalting, {this, &world().chief()});
   Finished();
 }
 
@@ -116,22 +157,27 @@ void SimulatedServer::FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::F
 
 void SimulatedServer::OnConnection(SimulatedWorker& worker, const std::shared_ptr<Connection>& connection) {
   if (!serving_) return connection->Close(*this, absl::UnavailableError("the server is not ready yet"));
-  if (worker.incarnation() < store_->incarnation(worker.id().index)) {
+  const auto place = std::find(workers_.begin(), workers_.end(), worker.id().index);
+  const auto rank = place - workers_.begin();
+  const bool old = worker.generation() != generation_ || place == workers_.end();
+  if (old || worker.incarnation() < store_->incarnation(static_cast<int>(rank))) {
     return connection->Close(*this, absl::FailedPreconditionError("this worker was declared lost"));
   }
-  WorkerStream& stream = streams_[worker.id().index];
+  WorkerStream& stream = streams_[rank];
   if (stream.connection != nullptr) {
     stream.connection->Close(*this, absl::AbortedError("a newer connection has taken over"));
   }
   stream = {connection, &worker};
-  connection->WhenClosed(*this, [&stream, closed = std::weak_ptr(connection)](const absl::Status&) {
-    if (stream.connection == closed.lock()) stream = {};
+  connection->WhenClosed(*this, [this, closed = std::weak_ptr(connection)](const absl::Status&) {
+    for (WorkerStream& other : streams_) {
+      if (other.connection == closed.lock()) other = {};
+    }
   });
 }
 
 void SimulatedServer::OnFrame(const std::shared_ptr<Connection>& connection, const Frame& frame,
                               const std::vector<float>& payload) {
-  if (streams_.empty() || streams_[frame.rank].connection != connection) return;
+  if (frame.rank >= streams_.size() || streams_[frame.rank].connection != connection) return;
   const absl::string_view bytes(reinterpret_cast<const char*>(payload.data()), frame.payload_bytes);
   absl::Status status =
       frame.kind == FrameKind::kPush ? store_->OnPush(frame, {bytes}, *this) : store_->OnPull(frame, *this);
@@ -143,7 +189,11 @@ void SimulatedServer::OnFrame(const std::shared_ptr<Connection>& connection, con
 }
 
 void SimulatedServer::Record(const proto::AppliedPush& push) {
-  if (!world().Misbehaves(Fault::kUnreportedPush, 0.05)) *applied_.add_push() = push;
+  if (!world().Misbehaves(Fault::kUnreportedPush, 0.05)) {
+    proto::AppliedPush& applied = *applied_.add_push();
+    applied = push;
+    applied.set_worker(workers_[push.worker()]);
+  }
   world().disturbances().Reach(Point::kApplying, {this, streams_[push.worker()].worker});
 }
 

@@ -34,6 +34,8 @@ class SimulatedServer final : public SimulatedTask, public StoreActions {
   void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) override;
 
   void JoinGroup();
+  absl::Status BeginStore();  // Creates the store, for the first group.
+  void Halt();
   void Fence();
   void Save();
 
@@ -47,7 +49,8 @@ class SimulatedServer final : public SimulatedTask, public StoreActions {
   uint32_t generation_ = 0;
   std::shared_ptr<ParameterStore> store_;  // In lock step, answers are read from the store when they arrive.
   bool serving_ = false;
-  std::vector<WorkerStream> streams_;  // One stream for each worker.
+  std::vector<WorkerStream> streams_;  // By rank.
+  std::vector<int> workers_;           // The indices of the workers that are served, by rank.
   proto::AppliedPushes applied_;
 };
 

@@ -100,17 +100,24 @@ void SimulatedWorker::JoinGroup() {
   meets_ = true;
   ring_status_ = absl::OkStatus();
   suspect_ = -1;
+  if (exchange_ != nullptr) past_.push_back(std::move(exchange_));
   exchange_ = CreateExchange(*this, values_);
   if (halted_ >= generation_) exchange_->Interrupt();
   exchange_->Prepare(Or([this] {
-    meets_ = false;
-    proto::FromTask formed;
-    formed.mutable_formed()->set_generation(generation_);
-    Send(formed);
-    world().disturbances().Reach(Point::kFormed, {this, &world().chief()});
-    if (incarnation() > 1) world().disturbances().Reach(Point::kEnrolling, {this, &world().chief()});
-    Finished();
+    // With servers, the exchange has fetched the parameters.
+    if (world().kind() == Kind::kBulk) TakeState(values_);
+    SayFormed();
   }));
+}
+
+void SimulatedWorker::SayFormed() {
+  meets_ = false;
+  proto::FromTask formed;
+  formed.mutable_formed()->set_generation(generation_);
+  Send(formed);
+  world().disturbances().Reach(Point::kFormed, {this, &world().chief()});
+  if (incarnation() > 1) world().disturbances().Reach(Point::kEnrolling, {this, &world().chief()});
+  Finished();
 }
 
 void SimulatedWorker::Evaluate() {
@@ -227,7 +234,7 @@ void SimulatedWorker::BreakRing(const absl::Status& status, int suspect) {
 }
 
 void SimulatedWorker::TakeState(const Values& values) {
-  values_ = values;
+  if (&values != &values_) values_ = values;
   has_state_ = true;
   applied_ = steps_ = form_.step();
   world().invariants().OnStepMade(*this, values_.parameters, applied_);

@@ -1,8 +1,8 @@
 // A simulated worker: the product's WorkerCourse, and a model of everything around it. A step takes a random
 // time; its gradient is SmallModel's.
 //
-// A mirrored worker whose exchange fails leaves its group, says so, and waits for the next one. Halt makes
-// the exchange fail at once, also while a group forms.
+// A worker of a job that forms new groups, whose exchange fails, leaves its group, says so, and waits for the
+// next one. Halt makes the exchange fail at once, also while a group forms.
 #ifndef TETHYS_TESTS_SIMULATION_SIMULATED_WORKER_H_
 #define TETHYS_TESTS_SIMULATION_SIMULATED_WORKER_H_
 
@@ -63,6 +63,7 @@ class SimulatedWorker final : public SimulatedTask {
   void SayHalted(proto::Halted halted);
   void AnswerHalt();
   void JoinGroup();
+  void SayFormed();
   void Evaluate();
   void Save();
   // A step: BeginStep of the exchange, Compute, EndStep of the exchange, Record.
@@ -77,6 +78,7 @@ class SimulatedWorker final : public SimulatedTask {
   uint32_t generation_ = 0;
   Values values_;
   std::unique_ptr<Exchange> exchange_;
+  std::vector<std::unique_ptr<Exchange>> past_;  // Of earlier groups; events may still name them.
   proto::Form form_;
   std::map<int, std::shared_ptr<Connection>> peers_;  // By index.
   absl::Status ring_status_;

@@ -1,6 +1,6 @@
-// A chief for tests of workers that outlive their groups. Workers run as threads of the test, each with all
-// that a worker process has but the session, which is a queue. The chief halts and forms groups as the
-// product's chief does, and checks what the workers say.
+// A chief for tests of workers that outlive their groups. Workers and servers run as threads of the test,
+// each with all that its process has but the session, which is a queue. The chief halts and forms groups as
+// the product's chief does, and checks what workers and servers say.
 #ifndef TETHYS_TESTS_WORKERS_FAKE_CHIEF_H_
 #define TETHYS_TESTS_WORKERS_FAKE_CHIEF_H_
 
@@ -14,7 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "gtest/gtest.h"
+#include "ps/server_process.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/thread.h"
 #include "runtime/cluster/job_plan.h"
@@ -24,26 +26,29 @@
 
 namespace tethys::testing {
 
-// A message of a worker to the chief, or its loss.
-struct WorkerMessage {
-  int worker = 0;
+// Tasks have numbers: a worker its index, a server its index after this one.
+constexpr int kFirstServer = 1000;
+
+// A message of a task to the chief, or its loss.
+struct TaskMessage {
+  int task = 0;
   uint32_t incarnation = 0;
   bool lost = false;
   proto::FromTask message = {};
 };
 
-// The messages of all workers, in the order in which they were sent.
+// The messages of all tasks, in the order in which they were sent.
 class Inbox {
  public:
-  void Add(WorkerMessage message) {
+  void Add(TaskMessage message) {
     MutexLock lock(mu_);
     messages_.push_back(std::move(message));
     changed_.NotifyAll();
   }
-  WorkerMessage Take() {
+  TaskMessage Take() {
     MutexLock lock(mu_);
     while (messages_.empty()) changed_.Wait(mu_);
-    WorkerMessage message = std::move(messages_.front());
+    TaskMessage message = std::move(messages_.front());
     messages_.pop_front();
     return message;
   }
@@ -51,14 +56,14 @@ class Inbox {
  private:
   Mutex mu_;
   CondVar changed_;
-  std::deque<WorkerMessage> messages_ ABSL_GUARDED_BY(mu_);
+  std::deque<TaskMessage> messages_ ABSL_GUARDED_BY(mu_);
 };
 
 // A session whose orders come from Deliver, and whose messages go to an inbox.
 class QueueSession final : public TaskSession {
  public:
-  QueueSession(int worker, uint32_t incarnation, Inbox& inbox)
-      : worker_(worker), incarnation_(incarnation), inbox_(inbox) {}
+  QueueSession(int task, uint32_t incarnation, Inbox& inbox)
+      : task_(task), incarnation_(incarnation), inbox_(inbox) {}
 
   void Deliver(const proto::ToTask& order) {
     if (order.has_halt()) {
@@ -85,7 +90,7 @@ class QueueSession final : public TaskSession {
       halt.set_generation(~0U);
       if (halted_) halted_(halt);
     }
-    inbox_.Add({.worker = worker_, .incarnation = incarnation_, .lost = true});
+    inbox_.Add({.task = task_, .incarnation = incarnation_, .lost = true});
   }
 
   // Ends the worker as a failure of its own does: it takes leave of the other workers. Any thread may call
@@ -99,7 +104,7 @@ class QueueSession final : public TaskSession {
     proto::ToTask order;
     order.mutable_stop()->set_failed(true);
     Deliver(order);
-    inbox_.Add({.worker = worker_, .incarnation = incarnation_, .lost = true});
+    inbox_.Add({.task = task_, .incarnation = incarnation_, .lost = true});
   }
 
   absl::Status status() override {
@@ -109,7 +114,7 @@ class QueueSession final : public TaskSession {
   void Send(proto::FromTask message) override {
     MutexLock lock(mu_);
     if (dead_ || mute_) return;
-    inbox_.Add({.worker = worker_, .incarnation = incarnation_, .message = std::move(message)});
+    inbox_.Add({.task = task_, .incarnation = incarnation_, .message = std::move(message)});
   }
   absl::StatusOr<proto::ToTask> Receive() override {
     MutexLock lock(mu_);
@@ -166,7 +171,7 @@ class QueueSession final : public TaskSession {
     return dead_ ? absl::UnavailableError("the session broke") : absl::OkStatus();
   }
 
-  const int worker_;
+  const int task_;
   const uint32_t incarnation_;
   Inbox& inbox_;
   std::map<int, std::vector<float>> saved_;
@@ -198,32 +203,43 @@ class FakeChief {
     bool operator==(const Phase&) const = default;
   };
 
-  explicit FakeChief(proto::JobPlan plan) : plan_(std::move(plan)) {}
+  explicit FakeChief(proto::JobPlan plan) : plan_(std::move(plan)) {
+    for (int server = 0; server < plan_.placement().servers(); ++server) {
+      servers_.push_back(kFirstServer + server);
+      tasks_[servers_.back()] = std::make_unique<Task>(proto::PS, servers_.back(), 1, token_, inbox_);
+      SetUp(servers_.back());
+    }
+  }
   ~FakeChief() {
-    for (auto& [index, worker] : workers_) {
-      worker->session.Kill();
-      worker->thread.Join();
+    for (auto& [number, task] : tasks_) {
+      task->session.Kill();
+      task->thread.Join();
     }
   }
 
-  QueueSession& session(int index) { return workers_.at(index)->session; }
-  bool alive(int index) const { return workers_.count(index) > 0 && !lost_.count(index); }
+  QueueSession& session(int number) { return tasks_.at(number)->session; }
+  bool alive(int index) const { return tasks_.count(index) > 0 && !lost_.count(index); }
   const std::vector<Phase>& phases() const { return phases_; }
   int64_t step() const { return step_; }
 
   // Starts a worker, or the replacement of one that was lost, and awaits that it is set up.
   void Start(int index) {
     uint32_t incarnation = 1;
-    if (const auto old = workers_.find(index); old != workers_.end()) {
+    if (const auto old = tasks_.find(index); old != tasks_.end()) {
       incarnation = old->second->options.incarnation + 1;
       old->second->session.Kill();
-      workers_.erase(old);
+      tasks_.erase(old);
     }
     lost_.erase(index);
     grouped_.erase(index);
     recorded_.erase(index);
-    workers_[index] = std::make_unique<Worker>(index, incarnation, token_, inbox_);
-    workers_[index]->Run();
+    tasks_[index] = std::make_unique<Task>(proto::WORKER, index, incarnation, token_, inbox_);
+    SetUp(index);
+  }
+
+  // Starts a task that has been created, and awaits that it is set up.
+  void SetUp(int number) {
+    tasks_[number]->Run();
     proto::ToTask order;
     proto::Setup& setup = *order.mutable_setup();
     *setup.mutable_plan() = plan_;
@@ -232,8 +248,8 @@ class FakeChief {
     std::vector<float> values(statistics.arena_size());
     statistics.FillInitialValues(plan_.job().seed(), {0, statistics.arena_size()}, values.data());
     setup.mutable_statistics()->Assign(values.begin(), values.end());
-    Send(index, order);
-    Await({index}, [](int, const proto::FromTask& message) { return message.has_ready(); });
+    Send(number, order);
+    Await({number}, [](int, const proto::FromTask& message) { return message.has_ready(); });
   }
 
   // Lets these workers train up to step `end`, in a new group. If some of them are lost, the others go on.
@@ -256,21 +272,28 @@ class FakeChief {
     }
   }
 
-  void Send(int index, const proto::ToTask& order) { workers_.at(index)->session.Deliver(order); }
+  void Send(int number, const proto::ToTask& order) { session(number).Deliver(order); }
 
   // The states of those of these workers, which must be idle, that are not lost.
   std::map<int, WorkerState> StatesOf(const std::vector<int>& indices) {
     std::map<int, WorkerState> states;
-    for (const int index : indices) {
-      if (!alive(index)) continue;
-      proto::ToTask order;
-      order.mutable_save()->set_count(VariablesOf(plan_)->arena_size());
-      Send(index, order);
-      if (Await({index}, [](int, const proto::FromTask& message) { return message.has_save_done(); })) {
-        states[index] = {session(index).saved(), statistics_[index]};
+    std::map<int, std::vector<float>> on_servers;
+    for (const int server : servers_) {
+      if (!Save(server)) return states;
+      for (const auto& [part, values] : session(server).saved()) {
+        on_servers[part].insert(on_servers[part].end(), values.begin(), values.end());
       }
     }
+    for (const int index : indices) {
+      if (!alive(index) || !Save(index)) continue;
+      states[index] = {servers_.empty() ? session(index).saved() : on_servers, statistics_[index]};
+    }
     return states;
+  }
+  // The parameters of a worker, which must be idle and alive.
+  std::vector<float> ParametersOf(int index) {
+    EXPECT_TRUE(Save(index));
+    return session(index).saved().at(0);
   }
   // The state of a worker, which must be idle and alive.
   WorkerState StateOf(int index) { return StatesOf({index}).at(index); }
@@ -295,19 +318,23 @@ class FakeChief {
     if (generation_ == 0) return true;
     proto::ToTask order;
     order.mutable_halt()->set_generation(generation_);
-    for (const int index : members) Send(index, order);
-    if (!Await(members, [&](int index, const proto::FromTask& message) {
+    const std::vector<int> asked = WithServers(members);
+    for (const int number : asked) Send(number, order);
+    if (!Await(asked, [&](int number, const proto::FromTask& message) {
           return message.has_halted() && message.halted().reason().empty() &&
-                 (grouped_.count(index) == 0 || message.halted().generation() == generation_);
+                 (grouped_.count(number) == 0 || message.halted().generation() == generation_);
         })) {
       return false;
     }
-    step_ = 0;
-    for (const int index : members) {
-      if (answers_[index].halted().has_applied()) {
-        step_ = std::max<int64_t>(step_, answers_[index].halted().applied());
-      }
+    int64_t most = 0, least = INT64_MAX;
+    for (const int number : asked) {
+      if (!answers_[number].halted().has_applied()) continue;
+      const int64_t applied = answers_[number].halted().applied();
+      most = std::max(most, applied);
+      if (number >= kFirstServer) least = std::min(least, applied);
     }
+    back_ += !servers_.empty() && most > least;
+    step_ = servers_.empty() ? most : least;
     return true;
   }
 
@@ -319,13 +346,7 @@ class FakeChief {
     form.set_step(step_);
     bool sourced = false;
     for (size_t rank = 0; rank < members.size(); ++rank) {
-      const Worker& worker = *workers_.at(members[rank]);
-      proto::Member& member = *form.mutable_group()->add_member();
-      member.set_role(proto::WORKER);
-      member.set_index(members[rank]);
-      member.set_incarnation(worker.options.incarnation);
-      member.set_host("here");
-      member.set_data_address(worker.listener->address());
+      *form.mutable_group()->add_member() = tasks_.at(members[rank])->AsMember();
       if (generation_ == 0) continue;
       const proto::Halted& halted = answers_[members[rank]].halted();
       if (halted.has_applied() && halted.applied() == step_) {
@@ -336,14 +357,15 @@ class FakeChief {
         form.add_behind(static_cast<int>(rank));
       }
     }
-    EXPECT_TRUE(generation_ == 0 || sourced);
+    for (const int server : servers_) *form.mutable_group()->add_member() = tasks_.at(server)->AsMember();
+    EXPECT_TRUE(generation_ == 0 || sourced || !servers_.empty());
     behind_ = form.behind_size();
     ++generation_;
-    grouped_ = {members.begin(), members.end()};
-    for (const int index : members) Send(index, order);
-    if (!Await(members, [](int, const proto::FromTask& message) { return message.has_formed(); }))
-      return false;
-    for (const int index : members) EXPECT_EQ(answers_[index].formed().generation(), generation_);
+    const std::vector<int> asked = WithServers(members);
+    grouped_ = {asked.begin(), asked.end()};
+    for (const int number : asked) Send(number, order);
+    if (!Await(asked, [](int, const proto::FromTask& message) { return message.has_formed(); })) return false;
+    for (const int number : asked) EXPECT_EQ(answers_[number].formed().generation(), generation_);
     if (!phases_.empty() && phases_.back().begin == step_) phases_.pop_back();
     phases_.push_back({members, step_});
     return true;
@@ -351,27 +373,29 @@ class FakeChief {
 
   // The number of members that were behind in the last Form.
   int behind() const { return behind_; }
+  // How often servers had to take back a step.
+  int back() const { return back_; }
 
-  // Awaits a message that `fits` from each of these workers. False: one of them was lost, or has left the
+  // Awaits a message that `fits` from each of these tasks. False: one of them was lost, or has left the
   // newest group by itself.
   bool Await(const std::vector<int>& from,
-             const std::function<bool(int index, const proto::FromTask&)>& fits) {
+             const std::function<bool(int number, const proto::FromTask&)>& fits) {
     std::set<int> awaited(from.begin(), from.end());
     answers_.clear();
     while (!awaited.empty()) {
-      WorkerMessage got = inbox_.Take();
-      if (got.incarnation != workers_.at(got.worker)->options.incarnation) continue;
+      TaskMessage got = inbox_.Take();
+      if (got.incarnation != tasks_.at(got.task)->options.incarnation) continue;
       if (got.lost) {
-        lost_.insert(got.worker);
-        if (std::find(from.begin(), from.end(), got.worker) != from.end()) return false;
+        lost_.insert(got.task);
+        if (std::find(from.begin(), from.end(), got.task) != from.end()) return false;
         continue;
       }
-      Check(got.worker, got.message);
+      Check(got.task, got.message);
       const proto::Halted& halted = got.message.halted();
       const bool left = got.message.has_halted() && halted.generation() == generation_ &&
-                        !halted.reason().empty() && awaited.count(got.worker) > 0;
-      if (fits(got.worker, got.message) && awaited.erase(got.worker) > 0) {
-        answers_[got.worker] = std::move(got.message);
+                        !halted.reason().empty() && awaited.count(got.task) > 0;
+      if (fits(got.task, got.message) && awaited.erase(got.task) > 0) {
+        answers_[got.task] = std::move(got.message);
       } else if (left) {
         return false;
       }
@@ -380,37 +404,85 @@ class FakeChief {
   }
 
  private:
-  struct Worker {
-    Worker(int index, uint32_t incarnation, const JobToken& token, Inbox& inbox)
-        : session(index, incarnation, inbox), course(index), listener(*RingListener::Listen("127.0.0.1")) {
-      options.index = index;
+  struct Task {
+    Task(proto::Role role, int number, uint32_t incarnation, const JobToken& token, Inbox& inbox)
+        : session(number, incarnation, inbox) {
+      options.role = role;
+      options.index = role == proto::PS ? number - kFirstServer : number;
       options.incarnation = incarnation;
       options.host = "here";
       options.token = token;
-      life = CreateWorkerLife(options, session, *listener, clock, course, orders);
+      if (role == proto::PS) {
+        BeServer();
+      } else {
+        BeWorker();
+      }
+    }
+    void BeWorker() {
+      listener = *RingListener::Listen("127.0.0.1");
+      address = listener->address();
+      auto own = std::make_unique<WorkerCourse>(options.index);
+      WorkerCourse& steps = *own;
+      course = std::move(own);
+      orders.emplace(session, *course);
+      life = CreateWorkerLife(options, session, *listener, clock, steps, *orders);
+    }
+    void BeServer() {
+      ParameterServerOptions served;
+      served.token = options.token;
+      served.clock = &clock;
+      server = *ParameterServer::Start(served);
+      address = server->address();
+      course = std::make_unique<TaskCourse>(proto::PS);
+      orders.emplace(session, *course);
+      life = CreateServerLife(options, session, *server);
     }
     void Run() {
       EXPECT_TRUE(thread
                       .Start([this] {
-                        LiveAsTask(options, session, clock, listener->address(), orders, *life).IgnoreError();
+                        LiveAsTask(options, session, clock, address, *orders, *life).IgnoreError();
                         life.reset();
                       })
                       .ok());
+    }
+    proto::Member AsMember() const {
+      proto::Member member;
+      member.set_role(options.role);
+      member.set_index(options.index);
+      member.set_incarnation(options.incarnation);
+      member.set_host(options.host);
+      member.set_data_address(address);
+      return member;
     }
 
     TaskOptions options;
     const MonotonicClock clock;
     QueueSession session;
-    WorkerCourse course;
-    OrderReader orders{session, course};
-    std::unique_ptr<RingListener> listener;
+    std::unique_ptr<TaskCourse> course;
+    absl::optional<OrderReader> orders;
+    std::unique_ptr<RingListener> listener;   // Of a worker.
+    std::unique_ptr<ParameterServer> server;  // Of a server.
+    std::string address;
     std::unique_ptr<TaskLife> life;
     Thread thread;
   };
 
+  std::vector<int> WithServers(std::vector<int> workers) const {
+    workers.insert(workers.end(), servers_.begin(), servers_.end());
+    return workers;
+  }
+
+  // Lets a task save what it has. False: it was lost.
+  bool Save(int number) {
+    proto::ToTask order;
+    order.mutable_save()->set_count(VariablesOf(plan_)->arena_size());
+    Send(number, order);
+    return Await({number}, [](int, const proto::FromTask& message) { return message.has_save_done(); });
+  }
+
   // Checks that the records before Halted are those of all steps that were applied, each once.
   void Check(int index, const proto::FromTask& message) {
-    TETHYS_CHECK(!message.has_failure(), "worker ", index, " failed: ", message.failure().message());
+    TETHYS_CHECK(!message.has_failure(), "task ", index, " failed: ", message.failure().message());
     if (message.has_run_done()) {
       statistics_[index] = {message.run_done().statistics().begin(), message.run_done().statistics().end()};
     }
@@ -428,7 +500,8 @@ class FakeChief {
   const proto::JobPlan plan_;
   const JobToken token_ = JobToken::Random();
   Inbox inbox_;
-  std::map<int, std::unique_ptr<Worker>> workers_;
+  std::map<int, std::unique_ptr<Task>> tasks_;
+  std::vector<int> servers_;
   std::set<int> lost_;
   std::set<int> grouped_;  // The members of the newest group.
   std::map<int, proto::FromTask> answers_;
@@ -439,6 +512,7 @@ class FakeChief {
   int64_t runs_ = 0;
   int64_t step_ = 0;
   int behind_ = 0;
+  int back_ = 0;
 };
 
 }  // namespace tethys::testing

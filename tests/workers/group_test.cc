@@ -1,4 +1,4 @@
-// Workers of a mirrored job lose one of them at many instants and go on. Every result is compared, bit by
+// Workers of a job in lock step lose one of them at many instants and go on. Every result is compared, bit by
 // bit, with a run in which the same groups train the same steps without a loss.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 #include "tests/runtime/data/idx_files.h"
 #include "tests/workers/fake_chief.h"
-#include "tests/workers/mirrored_plan.h"
+#include "tests/workers/small_plan.h"
 
 namespace tethys {
 namespace {
@@ -28,12 +28,21 @@ constexpr int64_t kSteps = 12;
 
 class GroupTest : public ::testing::TestWithParam<std::string> {
  protected:
-  // The plan of a mirrored job of `workers` workers with this transport.
+  // The plan of a job of `workers` workers: with two servers, or mirrored with this transport.
   proto::JobPlan PlanOf(int workers) const {
-    return testing::MirroredPlan(
-        data_.idx(), workers, kBatch,
-        absl::StrCat(
-            "optimizer { sgd { momentum: 0.9 } learning_rate: 0.1 } tuning { transport: ", GetParam(), " }"));
+    const std::string optimizer = "optimizer { sgd { momentum: 0.9 } learning_rate: 0.1 } ";
+    if (on_servers()) {
+      return testing::SmallPlan(data_.idx(), workers, kBatch, "parameter_server { servers: 2 }", optimizer);
+    }
+    return testing::MirroredPlan(data_.idx(), workers, kBatch,
+                                 absl::StrCat(optimizer, "tuning { transport: ", GetParam(), " }"));
+  }
+  static bool on_servers() { return GetParam() == "SERVERS"; }
+  // Starts the workers `members` of a job of three. The first group of a job with servers has all workers.
+  static void StartSome(FakeChief& chief, std::vector<int> members) {
+    if (on_servers()) members = {0, 1, 2};
+    for (const int index : members) chief.Start(index);
+    if (on_servers()) ASSERT_TRUE(chief.Form(members));
   }
 
   // Trains as `disturbed` did, but without losses. Returns the states of the last group's members.
@@ -73,7 +82,7 @@ class GroupTest : public ::testing::TestWithParam<std::string> {
   const proto::Data data_ = testing::WriteIdxData(directory_, /*train=*/kBatch* kSteps, /*test=*/0);
 };
 
-INSTANTIATE_TEST_SUITE_P(Transports, GroupTest, ::testing::Values("TCP", "SHARED_MEMORY"),
+INSTANTIATE_TEST_SUITE_P(Media, GroupTest, ::testing::Values("TCP", "SHARED_MEMORY", "SERVERS"),
                          [](const auto& transport) { return transport.param; });
 
 TEST_P(GroupTest, NextGroupContinuesWithParametersAndSlotsOfTheFormerGroup) {
@@ -91,7 +100,7 @@ TEST_P(GroupTest, NextGroupContinuesWithParametersAndSlotsOfTheFormerGroup) {
 TEST_P(GroupTest, SmallerGroupTrainsLikeAJobOfItsSize) {
   const proto::JobPlan of_three = PlanOf(3), of_two = PlanOf(2);
   FakeChief three(of_three), two(of_two);
-  for (const int index : {0, 2}) three.Start(index);
+  StartSome(three, {0, 2});
   for (const int index : {0, 1}) two.Start(index);
   three.Train({0, 2}, 5);
   two.Train({0, 1}, 5);
@@ -102,7 +111,7 @@ TEST_P(GroupTest, SmallerGroupTrainsLikeAJobOfItsSize) {
 TEST_P(GroupTest, WorkerThatJoinsTheGroupGetsTheStateAndTheMeanStatistics) {
   const proto::JobPlan plan = PlanOf(3);
   FakeChief chief(plan);
-  for (const int index : {0, 1}) chief.Start(index);
+  StartSome(chief, {0, 1});
   chief.Train({0, 1}, 5);
   const WorkerState first = chief.StateOf(0), second = chief.StateOf(1);
   chief.Start(2);
@@ -114,6 +123,11 @@ TEST_P(GroupTest, WorkerThatJoinsTheGroupGetsTheStateAndTheMeanStatistics) {
   EXPECT_EQ(chief.behind(), 1);
   const WorkerState newcomer = chief.StateOf(2);
   EXPECT_EQ(newcomer.parts, first.parts);
+  if (on_servers()) {
+    // Setup has brought its statistics.
+    EXPECT_EQ(chief.ParametersOf(2), chief.ParametersOf(0));
+    return;
+  }
   // An empty segment, after which the worker sends its statistics.
   chief.RunNothing(all);
   const std::vector<float> mean = chief.StateOf(2).statistics;

@@ -1,6 +1,6 @@
-// The plan of a small mirrored job, which workers in a test train for real.
-#ifndef TETHYS_TESTS_WORKERS_MIRRORED_PLAN_H_
-#define TETHYS_TESTS_WORKERS_MIRRORED_PLAN_H_
+// The plan of a small job in lock step, which workers in a test train for real.
+#ifndef TETHYS_TESTS_WORKERS_SMALL_PLAN_H_
+#define TETHYS_TESTS_WORKERS_SMALL_PLAN_H_
 
 #include <cstdint>
 #include <string>
@@ -13,21 +13,27 @@
 namespace tethys::testing {
 
 // A job with batch normalisation on the samples of `idx`, which have five classes. `batch`: the global batch.
-// `more`: further fields of the job, such as its optimizer, in text format.
-inline proto::JobPlan MirroredPlan(const proto::Idx& idx, int workers, int64_t batch,
-                                   const std::string& more) {
+// `strategy`: the kind of the strategy, in text format. `more`: further fields of the job, such as its
+// optimizer.
+inline proto::JobPlan SmallPlan(const proto::Idx& idx, int workers, int64_t batch,
+                                const std::string& strategy, const std::string& more) {
   const absl::StatusOr<proto::Job> job = ParseJob(
       absl::StrCat(
           "model { layer { flatten {} } layer { dense { units: 6 } } layer { batch_normalisation {} } "
           "layer { dense { units: 5 } } } data { idx { train_images: '",
           idx.train_images(), "' train_labels: '", idx.train_labels(), "' } classes: 5 } epochs: 1 ",
           "workers: ", workers, " batch_size_per_worker: ", batch / workers,
-          " device { threads_per_rank: 1 } strategy { mirrored {} } ", more),
+          " device { threads_per_rank: 1 } strategy { ", strategy, " } ", more),
       "job.textproto", {});
   TETHYS_CHECK(job.ok(), StatusText(job.status()));
   return PlanJob(*job).value();
 }
 
+inline proto::JobPlan MirroredPlan(const proto::Idx& idx, int workers, int64_t batch,
+                                   const std::string& more) {
+  return SmallPlan(idx, workers, batch, "mirrored {}", more);
+}
+
 }  // namespace tethys::testing
 
-#endif  // TETHYS_TESTS_WORKERS_MIRRORED_PLAN_H_
+#endif  // TETHYS_TESTS_WORKERS_SMALL_PLAN_H_

@@ -12,7 +12,7 @@
 #include "tests/collectives/ring_fixture.h"
 #include "tests/runtime/cluster/scripted_session.h"
 #include "tests/runtime/data/idx_files.h"
-#include "tests/workers/mirrored_plan.h"
+#include "tests/workers/small_plan.h"
 
 namespace tethys {
 namespace {

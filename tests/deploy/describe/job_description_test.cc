@@ -154,10 +154,21 @@ TEST(PlanReportTest, ServerMemoryHasGradientsPerWorkerUnlessSummedOnArrival) {
   proto::JobPlan plan = ServerPlan();
   proto::ParameterServer& config = *plan.mutable_job()->mutable_strategy()->mutable_parameter_server();
   // Server ps 1 holds 3,920 floats each for parameters, for gradients (per worker or once) and for momentum.
-  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +46 KiB +15 KiB .* 77 KiB"));
-  config.mutable_bulk_synchronous()->set_summation(proto::BulkSynchronous::ARRIVAL);
-  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +15 KiB +15 KiB .* 46 KiB"));
   config.mutable_asynchronous();
+  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +46 KiB +15 KiB .* 77 KiB"));
+  config.mutable_bulk_synchronous();
+  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +31 KiB +46 KiB +31 KiB .* 107 KiB"));
+  config.mutable_bulk_synchronous()->set_summation(proto::BulkSynchronous::ARRIVAL);
+  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +31 KiB +15 KiB +31 KiB .* 77 KiB"));
+}
+
+TEST(PlanReportTest, ServersKeepParametersAndSlotsTwiceOnlyIfTheJobOutlivesWorkers) {
+  proto::JobPlan plan = ServerPlan();
+  EXPECT_THAT(*PlanReport(plan, ""), Not(HasSubstr("Servers keep parameters and slots twice")));
+  plan.mutable_variable(0)->set_shape(0, 1 << 26);
+  EXPECT_THAT(*PlanReport(plan, ""), HasSubstr("Servers keep parameters and slots twice"));
+  plan.mutable_job()->mutable_elastic()->set_on_loss(proto::Elastic::END);
+  EXPECT_THAT(*PlanReport(plan, ""), Not(HasSubstr("Servers keep parameters and slots twice")));
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +46 KiB +15 KiB .* 77 KiB"));
 }
 

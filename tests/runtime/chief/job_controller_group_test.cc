@@ -14,6 +14,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 constexpr char kThree[] = "workers: 3 strategy { mirrored {} } max_restarts: 2";
+constexpr char kOnServers[] = "workers: 2 strategy { parameter_server { servers: 2 } } max_restarts: 2";
 
 class GroupTest : public JobControllerTest {
  protected:
@@ -35,10 +36,20 @@ class GroupTest : public JobControllerTest {
                                      begin, " samples: ", end - begin, " labels: ", end - begin, " } }"));
   }
   void Halted(int worker, uint32_t generation, int64_t applied) {
-    Say(Worker(worker), absl::StrCat("halted { generation: ", generation, " applied: ", applied, " }"));
+    Halted(Worker(worker), generation, applied);
   }
-  void Formed(int worker, uint32_t generation) {
-    Say(Worker(worker), absl::StrCat("formed { generation: ", generation, " }"));
+  void Halted(TaskId task, uint32_t generation, int64_t applied) {
+    Say(task, absl::StrCat("halted { generation: ", generation, " applied: ", applied, " }"));
+  }
+  void Formed(int worker, uint32_t generation) { Formed(Worker(worker), generation); }
+  void Formed(TaskId task, uint32_t generation) {
+    Say(task, absl::StrCat("formed { generation: ", generation, " }"));
+  }
+  // A server has applied a worker's push of step `version` - 1.
+  void Applied(int server, int worker, int64_t begin, int64_t count, int64_t version) {
+    Say(Server(server),
+        absl::StrCat("applied { push { worker: ", worker, " sequence: ", version, " sample_begin: ", begin,
+                     " sample_count: ", count, " version: ", version, " } }"));
   }
   void JoinAgain(int worker) {
     ASSERT_TRUE(controller_->Admit(Worker(worker), 2, now_).ok());
@@ -389,6 +400,110 @@ TEST_F(GroupTest, JobsOnGpusEndAtTheirFirstLoss) {
   Tick(1);
   Tick(3);
   EXPECT_THAT(std::string(end_.message()), HasSubstr("lost worker 1"));
+}
+
+// ------------------------------------------------------------------------------------------ with servers
+
+TEST_F(GroupTest, GroupWithServersContinuesFromTheFewestStepsOfAServer) {
+  Begin(kOnServers);
+  Vanish(Worker(1));
+  EXPECT_THAT(Log(), ElementsAre("w0 halt", "p0 halt", "p1 halt"));
+  Halted(0, 1, 0);
+  Halted(Server(0), 1, 1);
+  EXPECT_THAT(Log(), IsEmpty());
+  Halted(Server(1), 1, 0);
+  EXPECT_THAT(Log(), ElementsAre("w0 form", "p0 form", "p1 form"));
+  EXPECT_EQ(LastForm().step(), 0);
+  EXPECT_EQ(LastForm().group().member_size(), 3);
+  EXPECT_THAT(LastForm().behind(), IsEmpty());
+  Formed(0, 2);
+  Formed(Server(0), 2);
+  EXPECT_THAT(Log(), IsEmpty()) << "a server has not joined yet";
+  Formed(Server(1), 2);
+  EXPECT_THAT(Log(), ElementsAre("w0 run"));
+  EXPECT_EQ(LastRun().first_step(), 0);
+}
+
+TEST_F(GroupTest, WorkerThatLacksTheStepOfAllServersIsBehindThem) {
+  Begin(kOnServers);
+  Vanish(Worker(1));
+  Halted(0, 1, 0);
+  for (const int server : {0, 1}) Halted(Server(server), 1, 1);
+  EXPECT_EQ(LastForm().step(), 1);
+  EXPECT_THAT(LastForm().behind(), ElementsAre(0));
+}
+
+TEST_F(GroupTest, PushesOfAStepThatIsTakenBackAreNotInTheJournal) {
+  Begin(kOnServers);
+  Applied(0, 0, 0, 5, 1);
+  Applied(0, 1, 5, 5, 1);
+  EXPECT_THAT(journal_, Not(HasSubstr("applied"))) << "no worker has recorded the step";
+  Vanish(Worker(1));
+  Halted(0, 1, 0);
+  Halted(Server(0), 1, 1);
+  Halted(Server(1), 1, 0);
+  Formed(0, 2);
+  for (const int server : {0, 1}) Formed(Server(server), 2);
+  Record(0, 0, 0, 10);
+  EXPECT_THAT(journal_, Not(HasSubstr("applied")));
+  for (const int server : {0, 1}) Applied(server, 0, 0, 10, 1);
+  EXPECT_THAT(journal_, HasSubstr("used 0 0 0 10\napplied 0 0 1 0 10 1\napplied 1 0 1 0 10 1\n"));
+}
+
+TEST_F(GroupTest, ReplacementInAJobWithServersReadsTheCheckpointAndJoinsTheServers) {
+  Begin(kOnServers);
+  Vanish(Worker(1));
+  Halted(0, 1, 0);
+  for (const int server : {0, 1}) Halted(Server(server), 1, 0);
+  Formed(0, 2);
+  for (const int server : {0, 1}) Formed(Server(server), 2);
+  Log();
+  JoinAgain(1);
+  EXPECT_THAT(Log(), ElementsAre("w1 setup", "w0 halt", "p0 halt", "p1 halt"));
+  Halted(0, 2, 0);
+  for (const int server : {0, 1}) Halted(Server(server), 2, 0);
+  EXPECT_THAT(Log(), ElementsAre("w0 form", "w1 form", "p0 form", "p1 form"));
+  EXPECT_THAT(LastForm().behind(), ElementsAre(1));
+}
+
+TEST_F(GroupTest, WorkerWhoseExchangeWithServersFailsTwiceCountsAsLost) {
+  Begin(kOnServers);
+  for (const uint32_t generation : {1, 2}) {
+    Say(Worker(1),
+        absl::StrCat("halted { generation: ", generation, " applied: 0 reason: 'no answer from server 0' }"));
+    Halted(0, generation, 0);
+    for (const int server : {0, 1}) Halted(Server(server), generation, 0);
+    for (const int worker : {0, 1}) Formed(worker, generation + 1);
+    for (const int server : {0, 1}) Formed(Server(server), generation + 1);
+  }
+  EXPECT_THAT(journal_, HasSubstr("lost worker 1 exchanges with it failed 2 times in a row"));
+}
+
+TEST_F(GroupTest, LossOfAServerEndsTheJobWhileAGroupForms) {
+  Begin(kOnServers);
+  Vanish(Worker(1));
+  Vanish(Server(1));
+  Tick(1);
+  Tick(3);
+  EXPECT_THAT(std::string(end_.message()), HasSubstr("lost ps 1"));
+}
+
+TEST_F(GroupTest, LossOfTheOnlyWorkerEndsAJobWithServersWithoutReplacements) {
+  Begin("workers: 1 strategy { parameter_server { servers: 1 } }");
+  Vanish(Worker(0));
+  Halted(Server(0), 1, 1);
+  Tick(1);
+  Tick(3);
+  EXPECT_THAT(std::string(end_.message()),
+              HasSubstr("0 workers are left, and the job needs 1; max_restarts"));
+}
+
+TEST_F(GroupTest, JobWithServersEndsAtItsFirstLossIfItSaysSo) {
+  Begin("workers: 2 strategy { parameter_server { servers: 1 } } elastic { on_loss: END }");
+  Vanish(Worker(1));
+  Tick(3);
+  EXPECT_THAT(std::string(end_.message()), HasSubstr("lost worker 1"));
+  EXPECT_THAT(Log(), Not(Contains("w0 halt")));
 }
 
 }  // namespace

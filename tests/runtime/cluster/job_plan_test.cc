@@ -105,5 +105,16 @@ TEST(WorkerLossTest, MirroredWorkersFormNewGroupsOnlyIfNoWorkerIsOnAGpu) {
   EXPECT_TRUE(SurvivesWorkerLoss(plan));
 }
 
+TEST(WorkerLossTest, JobsInLockStepFormNewGroupsUnlessTheyEndAtALoss) {
+  for (const char* strategy : {"mirrored {}", "parameter_server { servers: 1 }"}) {
+    const std::string job = absl::StrCat("workers: 2 strategy { ", strategy, " } ");
+    EXPECT_TRUE(FormsNewGroups(Plan(job))) << job;
+    EXPECT_TRUE(FormsNewGroups(Plan(job + "elastic { on_loss: WAIT }"))) << job;
+    EXPECT_FALSE(FormsNewGroups(Plan(job + "elastic { on_loss: END }"))) << job;
+  }
+  EXPECT_FALSE(FormsNewGroups(Plan("strategy { local {} }")));
+  EXPECT_FALSE(FormsNewGroups(Plan(absl::StrCat(kAsynchronous, "workers: 2")))) << "batches are leased";
+}
+
 }  // namespace
 }  // namespace tethys
