@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ps/copy_past_caches.h"
+
 namespace tethys {
 
 ShardState::ShardState(const ShardLayout& layout, std::vector<OptimizerSlot> slots,
@@ -54,7 +56,7 @@ void ShardState::KeepUndo(const Update& update) {
   undo_.push_back(part);
   for (size_t i = 0; i < shadow_.size(); ++i) {
     const float* const values = i == 0 ? parameters_.data() : slot_pointers_[i - 1];
-    std::copy_n(values + part.begin, part.count, shadow_[i].data() + part.begin);
+    CopyPastCaches(values + part.begin, part.count, shadow_[i].data() + part.begin);
   }
 }
 

@@ -22,6 +22,8 @@ struct ExchangeOptions {
   int64_t message_bytes = 0;  // The size of a message; 0: the default size.
   bool asynchronous = false;
   bool pull_before_step = false;  // The workers also pull before each step, which makes the job asynchronous.
+  bool momentum = false;          // The optimizer has a slot.
+  bool keeps_undo = false;        // Bulk-synchronous servers can take back a step.
   bool checksums = false;
   JobToken token;
   const JobAuthority* authority = nullptr;  // Null: the exchange does not use TLS.
