@@ -56,11 +56,11 @@ absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(StoreConf
 absl::Status ParameterStore::Allocate() {
   std::vector<Arena*> arenas = state_.arenas();
   for (Arena* arena : gradients_.arenas()) arenas.push_back(arena);
-  TETHYS_RETURN_IF_ERROR(
-      AllocateForStore(config_.server, layout_.local_size(), arenas,
-                       absl::StrCat("parameters, optimizer slots: ", config_.slots.size(),
-                                    keeps_undo() ? ", a copy of both (not with elastic { on_loss: END })" : "",
-                                    ", gradients that wait for their update: ", gradients_.arenas().size())));
+  TETHYS_RETURN_IF_ERROR(AllocateForStore(
+      config_.server, layout_.local_size(), arenas,
+      absl::StrCat("parameters, optimizer slots: ", config_.slots.size(),
+                   keeps_undo() ? ", a copy of both (not with elastic { on_loss: END })" : "",
+                   ", gradients that wait for their update: ", gradients_.arenas().size())));
   state_.Initialize();
   return absl::OkStatus();
 }

@@ -217,9 +217,10 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
   const auto slots = static_cast<int64_t>(SlotsOf(plan.job().optimizer()).size());
   const int64_t twice = (1 + slots) * (ParameterCount(plan) - FrozenCount(plan)) * kFloatBytes;
   if (plan.placement().servers() > 0 && FormsNewGroups(plan) && twice >= kMuchMemory) {
-    absl::StrAppend(&note, "Servers keep parameters and slots twice, ", BytesText(twice),
-                    " more in all, so that the job goes on when a worker is lost; with elastic { on_loss: END } "
-                    "they keep them once, and the loss ends the job.\n");
+    absl::StrAppend(
+        &note, "Servers keep parameters and slots twice, ", BytesText(twice),
+        " more in all, so that the job goes on when a worker is lost; with elastic { on_loss: END } "
+        "they keep them once, and the loss ends the job.\n");
   }
   return Table(columns, rows) + note;
 }
