@@ -35,8 +35,10 @@ struct ParameterClientOptions {
   // different orders would otherwise wait forever.
   int window = 0;
   Nanoseconds patience = 100 * kMillisecond;
-  // The pause between the first and the second try to connect; every further pause is twice as long.
+  // The pause between the first and the second try to connect; every further pause is twice as long, but at
+  // most kMostPause.
   Nanoseconds reconnect_pause = 20 * kMillisecond;
+  static constexpr Nanoseconds kMostPause = 250 * kMillisecond;
   bool pushes_bring_values = true;  // False: the answer to a push has no payload.
 };
 

@@ -11,12 +11,15 @@
 #include "ps/push_clip.h"
 #include "ps/shard_squares.h"
 #include "ps/shared_norms.h"
+#include "runtime/cluster/job_plan.h"
 #include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
 
 constexpr double kDefaultStepTimeout = 30;  // In seconds.
+// How often a worker whose job forms new groups tries to connect to a server: for about 5 s.
+constexpr int kTriesInGroup = 20;
 // Sequence numbers of pulls begin here, above the sequence numbers of all pushes.
 constexpr uint64_t kFirstPull = uint64_t{1} << 63;
 
@@ -395,6 +398,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateParameterServerStrategy(
   // A window needs servers that answer each message by itself. If updates depend on norms, servers answer
   // only when they have the whole push.
   client.window = TraitsOf(plan.job()).answers_parts() && !ExchangesNorms(plan.job()) ? kMessageWindow : 0;
+  // A server that joins a new group late is waited for. If the server is lost, the chief ends the wait.
+  if (FormsNewGroups(plan) && options.generation > 1) client.reconnect_tries = kTriesInGroup;
   client.pushes_bring_values = !PullsBeforeStep(plan.job().strategy().parameter_server());
   return std::make_unique<ParameterServerStrategy>(std::move(options),
                                                    ParameterClient::Create(std::move(client)));

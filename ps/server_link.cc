@@ -2,6 +2,8 @@
 
 #include <grpcpp/create_channel.h>
 
+#include <algorithm>
+
 #include "runtime/cluster/credentials.h"
 #include "runtime/cluster/grpc_status.h"
 
@@ -152,7 +154,8 @@ void ServerLink::TryAgain(const absl::Status& status) {
     owner_.OnBroken(server_, status);
     return;
   }
-  const Nanoseconds pause = options_.reconnect_pause << (failures_ - 1);
+  const Nanoseconds pause =
+      std::min(options_.reconnect_pause << std::min(failures_ - 1, 20), ParameterClientOptions::kMostPause);
   const gpr_timespec until =
       gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(pause, GPR_TIMESPAN));
   pause_.Set(&queue_, until, &pause_over_);

@@ -351,6 +351,7 @@ TEST(ParameterServerTest, WorkersAreToldToRetryUntilServeIsCalled) {
 
   ParameterServerStrategyOptions worker;
   worker.plan = plan;
+  worker.plan.mutable_job()->mutable_elastic()->set_on_loss(proto::Elastic::END);  // Gives up soon.
   worker.generation = 3;
   worker.servers = {{"host-0", server->address()}};
   worker.token = options.token;

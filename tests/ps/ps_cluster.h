@@ -54,6 +54,8 @@ class PsCluster {
   ParameterServerStrategyOptions WorkerOptions(int index) const {
     ParameterServerStrategyOptions options;
     options.plan = plan_;
+    // Workers give up soon if they cannot connect.
+    options.plan.mutable_job()->mutable_elastic()->set_on_loss(proto::Elastic::END);
     options.worker = options.rank = index;
     options.workers = plan_.job().workers();
     options.incarnation = 1;
