@@ -354,17 +354,20 @@ class ClusterTest(MachinesTest):
         self.assertRegex(output, "worker 1 on slave2 lost its ssh connection \\(|worker 1[^\n]*(silent|broke|closed)")
         wait_until_nothing_runs(self.cluster)
 
-    def test_mirrored_job_goes_on_without_a_killed_machine(self):
-        run = Run(self.cluster, MIRRORED + LONG).wait_for_training()
-        self.cluster["slave2"].stop()
-        run.wait_for(lambda: "2 of 3 workers go on" in run.output(), "next group of workers")
-        epochs = run.output().count("\nepoch ")
-        run.wait_for(lambda: run.output().count("\nepoch ") > epochs + 1, "epoch of the next group")
-        interrupt_launcher(self.cluster)
-        status, output = run.finish()
-        self.assertEqual(status, 1)
-        self.assertIn("worker 1 on slave2", output)
-        wait_until_nothing_runs(self.cluster)
+    def test_jobs_in_lock_step_go_on_without_a_killed_machine(self):
+        for job, left in ((MIRRORED, "2 of 3"), (SERVERS, "1 of 2")):
+            with self.subTest(left=left):
+                self.make_cluster(MACHINES)
+                run = Run(self.cluster, job + LONG).wait_for_training()
+                self.cluster["slave2"].stop()
+                run.wait_for(lambda: f"{left} workers go on" in run.output(), "next group of workers")
+                epochs = run.output().count("\nepoch ")
+                run.wait_for(lambda: run.output().count("\nepoch ") > epochs + 1, "epoch of the next group")
+                interrupt_launcher(self.cluster)
+                status, output = run.finish()
+                self.assertEqual(status, 1)
+                self.assertIn("worker 1 on slave2", output)
+                wait_until_nothing_runs(self.cluster)
 
     def test_cut_off_machine_is_named_and_no_task_outlives_its_link(self):
         """The tasks of the first job's cut-off machine wait for their chief while the other jobs run."""

@@ -79,6 +79,16 @@ class LockStepLossTest(TethysTest):
                 self.assert_ends_well(run, epochs=8)
                 self.assertEqual(len(run.summary()["group_change"][-1]["worker"]), 3)
 
+    def test_worker_that_is_killed_again_and_again_is_replaced(self):
+        for name, exchange in (("TCP", TCP), ("servers", SERVERS)):
+            with self.subTest(exchange=name), lock_step(exchange, 3, "max_restarts=4", epochs=30) as run:
+                run.start().wait_for_training()
+                for times in range(1, 5):
+                    self.kill(run, 1)
+                    run.wait_for(lambda: run.so_far().count("takes part again") == times, "replacement")
+                self.assert_ends_well(run, epochs=30)
+                self.assertEqual(len(run.summary()["worker_loss"]), 4)
+
     def test_job_that_waits_has_the_bits_of_the_undisturbed_run(self):
         waiting = ["max_restarts=2", "elastic.on_loss=WAIT"]
         for name, exchange in EXCHANGES.items():

@@ -42,7 +42,9 @@ class GroupTest : public ::testing::TestWithParam<std::string> {
   static void StartSome(FakeChief& chief, std::vector<int> members) {
     if (on_servers()) members = {0, 1, 2};
     for (const int index : members) chief.Start(index);
-    if (on_servers()) ASSERT_TRUE(chief.Form(members));
+    if (on_servers()) {
+      ASSERT_TRUE(chief.Form(members));
+    }
   }
 
   // Trains as `disturbed` did, but without losses. Returns the states of the last group's members.
