@@ -82,13 +82,24 @@ absl::StatusOr<RunDirectory> CreateRun(const std::string& path, const Place& chi
   return RunDirectory::Create(path);
 }
 
-// The command that trains the job from the start, without flags for hosts and the directory. Empty if the job
-// came through a pipe, which cannot be read again.
-std::string StartCommand(const std::string& job_file, const std::vector<std::string>& overrides) {
+// The flags for hosts that the user gave (JobRunOptions::host_flags).
+std::string HostFlags(const Flags& flags) {
+  std::string text;
+  for (const char* name : {"hostfile", "ssh_config", "bundle", "tls"}) {
+    if (flags.Has(name))
+      absl::StrAppend(&text, " ", ShellWord(absl::StrCat("--", name, "=", flags.Get(name))));
+  }
+  return text;
+}
+
+// The command that trains the job from the start, without a flag for the directory. Empty if the job came
+// through a pipe, which cannot be read again.
+std::string StartCommand(const std::string& job_file, const std::vector<std::string>& overrides,
+                         const std::string& host_flags) {
   if (absl::StartsWith(job_file, "/dev/") || absl::StartsWith(job_file, "/proc/")) return "";
   std::string command = absl::StrCat("tethys train ", ShellWord(job_file));
   for (const std::string& change : overrides) absl::StrAppend(&command, " ", ShellWord("--set=" + change));
-  return command;
+  return command + host_flags;
 }
 
 // Prepares a run. If this fails, no process was started and no new run directory is left behind.
@@ -106,7 +117,8 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std
   options.dashboard_metrics = MetricsArguments(flags);
   ReadDisplayFlags(flags, options);
   TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFile(flags, options.resume));
-  if (!options.resume && !scheduled) options.start = StartCommand(job_file, overrides);
+  options.host_flags = HostFlags(flags);
+  if (!options.resume && !scheduled) options.start = StartCommand(job_file, overrides, options.host_flags);
   TETHYS_ASSIGN_OR_RETURN(proto::Job job,
                           options.resume ? LoadRunJob(job_file, overrides) : LoadJob(job_file, overrides));
   TETHYS_RETURN_IF_ERROR(PriceByHosts(flags, job));

@@ -53,6 +53,8 @@ FirstFailure FromVerdict(const JobEnd& end) {
 
 }  // namespace
 
+std::string ExitOf(const LostTask& task) { return LossText(task, 0); }
+
 FirstFailure FindFirstFailure(const JobEnd& end, const std::string& chief_host) {
   if (end.verdict.has_value() && end.verdict->ok()) return {};
   if (end.interrupt != 0) {

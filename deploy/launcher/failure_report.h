@@ -20,7 +20,13 @@ struct LostTask {
   std::string host;
   ProcessExit exit;
   bool after_verdict = false;  // The process ended after the chief had reported the job's end.
+  int incarnation = 1;         // Of a worker.
+  bool given_up = false;       // The launcher killed the process, because the chief had given it up.
 };
+
+// What became of the task, its host included: "worker 1 on node2 was killed by signal 9 (Killed)", with the
+// cause if it is known.
+std::string ExitOf(const LostTask& task);
 
 struct JobEnd {
   int interrupt = 0;                            // The signal by which the user ended the job; 0: none.

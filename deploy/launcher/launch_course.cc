@@ -70,7 +70,11 @@ void LaunchCourse::OnExit(size_t number, const ProcessExit& exit, LaunchActions&
   tasks_[number].ended = true;
   const LaunchTask task = tasks_[number].task;
   if (Survives(task, exit)) {
-    end_.survived.push_back({task.name(), HostOf(task), exit});
+    LostTask& lost = end_.survived.emplace_back(LostTask{task.name(), HostOf(task), exit});
+    lost.incarnation = task.incarnation;
+    lost.given_up = tasks_[number].given_up;
+    // A worker that reported its error has told the chief more.
+    if (exit.abrupt() && !lost.given_up) AddNote(ExitOf(lost), actions);
     if (restarts_ == options_.max_restarts) return;
     ++restarts_;
     to_start_.push_back({task.role, task.index, task.incarnation + 1});
@@ -126,7 +130,9 @@ void LaunchCourse::OnReport(const proto::ProgressEvent& event, Nanoseconds now, 
 void LaunchCourse::EndLostWorker(const proto::WorkerLost& lost, LaunchActions& actions) {
   const LaunchTask worker = {"worker", static_cast<int>(lost.index()), static_cast<int>(lost.incarnation())};
   for (size_t i = 0; i < tasks_.size(); ++i) {
-    if (tasks_[i].task == worker && !tasks_[i].ended) actions.emplace_back(SignalTask{i, SIGKILL});
+    if (tasks_[i].task != worker || tasks_[i].ended) continue;
+    tasks_[i].given_up = true;
+    actions.emplace_back(SignalTask{i, SIGKILL});
   }
 }
 

@@ -101,6 +101,7 @@ class LaunchCourse {
   struct Started {
     LaunchTask task;
     bool ended = false;
+    bool given_up = false;  // The launcher has killed the process, because the chief has given it up.
   };
 
   bool ending() const { return stage_ == Stage::kTerminating || stage_ == Stage::kKilling; }

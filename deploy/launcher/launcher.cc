@@ -283,6 +283,7 @@ RunResult JobLaunch::Result() const {
   result.culprit = failure.task;
   result.interrupt = end.interrupt;
   result.last_step = end.last_step;
+  result.survived = end.survived;
   result.seconds = ToSeconds(clock_.Now() - begin_);
   for (const Task& task : tasks_) {
     if (task.name != failure.task) continue;

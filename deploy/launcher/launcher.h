@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/types/optional.h"
+#include "deploy/launcher/failure_report.h"
 #include "deploy/process/place.h"
 #include "proto/job.pb.h"
 #include "proto/telemetry.pb.h"
@@ -81,6 +82,7 @@ struct RunResult {
   int interrupt = 0;     // The signal by which the user interrupted; 0: none.
   int64_t last_step = 0;
   double seconds = 0;
+  std::vector<LostTask> survived = {};  // Lost workers without which the job continued.
 };
 
 // Invariant: once Launch has returned or this process has died, no process that Launch started stays alive.

@@ -18,6 +18,9 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kMostCommandBytes = 1 << 20;
+// The file in the directory of a run that contains the flags that place the run on hosts. Absent if the run
+// is on one machine.
+constexpr char kHostFlagsFile[] = "host_flags.txt";
 
 // Words for the sender of a signal that a user, a terminal or a scheduler sends.
 const char* SenderOf(int signal) {
@@ -97,6 +100,14 @@ std::string GoOnWithExperiment(const std::string& run_dir) {
       here ? absl::StrCat("with: ", command) : absl::StrCat("by the same command as before with ", flags));
 }
 
+// The flags in kHostFlagsFile, with a space before each; empty if there are none.
+std::string HostFlags(const std::string& run_dir) {
+  const absl::StatusOr<std::string> file =
+      ReadFile(absl::StrCat(run_dir, "/", kHostFlagsFile), kMostCommandBytes);
+  const absl::string_view flags = file.ok() ? absl::StripAsciiWhitespace(*file) : "";
+  return flags.empty() ? "" : absl::StrCat(" ", flags);
+}
+
 // The command in kStartFile; empty if there is none.
 std::string OwnStartCommand(const std::string& run_dir) {
   const absl::StatusOr<std::string> file =
@@ -123,7 +134,8 @@ std::string StartCommand(const std::string& run_dir, bool changed) {
   const std::string own = changed ? OwnStartCommand(run_dir) : "";
   if (!own.empty()) return own;
   const std::string job_file = run_dir + "/job.textproto";
-  return absl::StrCat("tethys train ", ShellWord(job_file), changed ? "" : SavingFlags(job_file));
+  return absl::StrCat("tethys train ", ShellWord(job_file), changed ? "" : SavingFlags(job_file),
+                      HostFlags(run_dir));
 }
 
 }  // namespace
@@ -134,14 +146,17 @@ std::string EndingText(const RunResult& result) {
                       result.last_step > 0 ? absl::StrCat(", at step ", CountText(result.last_step)) : "");
 }
 
+absl::Status KeepHostFlags(const std::string& run_dir, const std::string& flags) {
+  const std::string path = absl::StrCat(run_dir, "/", kHostFlagsFile);
+  return flags.empty() ? RemoveRecursively(path) : WriteFileAtomically(path, flags + "\n");
+}
+
 std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Status& status) {
   if (std::string text = GoOnWithExperiment(run_dir); !text.empty()) return text;
   if (const std::string where = UnfetchedAt(run_dir); !where.empty()) {
-    return absl::StrCat(
-        "the results of the run are still in ", where,
-        "; to fetch them and go on, run, with the same flags for hosts and ssh as before: tethys "
-        "train --resume --run_dir=",
-        ShellWord(run_dir));
+    return absl::StrCat("the results of the run are still in ", where,
+                        "; to fetch them and go on, run: tethys train --resume", HostFlags(run_dir),
+                        " --run_dir=", ShellWord(run_dir));
   }
   const auto checkpoints = ListCheckpoints(run_dir + "/checkpoints");
   const bool saved = checkpoints.ok() && !checkpoints->empty();
@@ -158,12 +173,11 @@ std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Sta
     return absl::StrCat(first,
                         "train from the start: no checkpoint was saved yet (the field checkpoint of the job "
                         "sets how often to save)",
-                        scheduled ? ""
-                                  : absl::StrCat("; run, with the same flags for hosts as before: ",
-                                                 StartCommand(run_dir, recurs)));
+                        scheduled ? "" : absl::StrCat("; run: ", StartCommand(run_dir, recurs)));
   }
-  absl::string_view how = " with: tethys train --resume --run_dir=";
-  if (scheduled) how = " by the same command on every machine, with --resume --run_dir=";
+  const std::string how =
+      scheduled ? " by the same command on every machine, with --resume --run_dir="
+                : absl::StrCat(" with: tethys train --resume", HostFlags(run_dir), " --run_dir=");
   return absl::StrCat(first, "go on from step ", checkpoints->back().step, how, ShellWord(run_dir));
 }
 

@@ -24,6 +24,10 @@ inline constexpr char kGoOnFile[] = "go_on.txt";
 // the job file that the user named. Absent in runs of comparisons, of schedulers and of old builds.
 inline constexpr char kStartFile[] = "start.txt";
 
+// Keeps the flags that place the run on hosts (JobRunOptions::host_flags) in its directory, for the commands
+// of GoOnText; empty flags replace those of an earlier attempt.
+absl::Status KeepHostFlags(const std::string& run_dir, const std::string& flags);
+
 // How to go on after a failure with `status`: names the checkpoint and the command. If the user must change
 // the job before it is trained from the start, the command is the one in kStartFile, so that it names the
 // file that the user changes. For a run of a comparison or study, names the command that resumes the

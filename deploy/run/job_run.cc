@@ -93,7 +93,20 @@ struct LauncherFigures {
   absl::optional<double> others_cpu = {};
   bool all_here = false;  // True if all processes ran on this machine.
   absl::optional<proto::Prediction> prediction = {};
+  std::vector<LostTask> survived = {};  // Lost workers without which the job continued.
 };
+
+// Adds what became of the workers' processes to the losses. The chief knows only that a session ended.
+void AddExits(const std::vector<LostTask>& survived, proto::RunSummary& summary) {
+  for (proto::WorkerLoss& loss : *summary.mutable_worker_loss()) {
+    for (const LostTask& task : survived) {
+      const bool same = task.name == absl::StrCat("worker ", loss.worker()) &&
+                        task.incarnation == static_cast<int>(loss.incarnation());
+      if (!same || task.given_up || !task.exit.abrupt()) continue;
+      loss.set_reason(absl::StrCat(loss.reason(), " (its process ", ExitText(task.exit), ")"));
+    }
+  }
+}
 
 // Adds `figures` to the summary of the run in `run_dir`, and replaces `chief_run_dir` by `run_dir` in the
 // summary's path of the last checkpoint. Does nothing if the run has no summary.
@@ -109,6 +122,7 @@ void AddToSummary(const LauncherFigures& figures, const std::string& chief_run_d
   const absl::optional<double> others = figures.all_here ? figures.others_cpu : OthersCpuOf(*summary);
   if (others.has_value()) summary->set_others_cpu(*others);
   if (figures.prediction.has_value()) *summary->mutable_prediction() = *figures.prediction;
+  AddExits(figures.survived, *summary);
   WriteSummary(run_dir, *summary).IgnoreError();
 }
 
@@ -308,6 +322,7 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
     result.status =
         WriteFileAtomically(absl::StrCat(directory.path(), "/", kStartFile), options.start + "\n");
   }
+  if (result.status.ok()) result.status = KeepHostFlags(directory.path(), options.host_flags);
   if (result.status.ok() && !options.resume) result.status = RemoveSummary(directory.path());
   if (result.status.ok()) result.status = SaveInitialValues(plan, directory.path());
   if (!result.status.ok()) return result;
@@ -354,6 +369,7 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   if (watcher.started()) {
     LauncherFigures figures = {.began = began, .seconds = WallSeconds() - began};
     figures.all_here = AllHere(launch.places);
+    figures.survived = result.survived;
     if (begin.ok() && end.ok()) figures.others_cpu = OthersShare(*begin, *end);
     if (options.expectation.has_value()) figures.prediction = options.expectation->prediction();
     AddToSummary(figures, launch.chief_run_dir, directory.path());

@@ -38,6 +38,9 @@ struct JobRunOptions {
   absl::optional<JobSecret> secret = {};  // See LaunchOptions.
   // The command that trains the job from the start, for kStartFile (run_ending.h); empty: not known.
   std::string start = {};
+  // The flags by which the command places the job on hosts, as words of a shell with a space before each;
+  // empty: the job runs on this machine.
+  std::string host_flags = {};
   bool resume = false;
   proto::TrainingState resumed = {};                // The state from which a resumed run continues.
   std::vector<std::string> cuda_library_path = {};  // See LaunchOptions.

@@ -343,7 +343,8 @@ class ClusterTest(MachinesTest):
         status, output = run.finish()
         self.assertEqual(status, 1)
         self.assertIn("worker 1 on slave2 was killed by signal 9 (Killed)", output)
-        self.assertIn("tethys train: lost worker 1 on slave2: ", output)
+        self.assertIn("the chief reports: lost worker 1 on slave2: ", output)
+        self.assertRegex(output, r"run: tethys train .*--hostfile=hosts --ssh_config=")
         self.assertNotIn(" vm", output)
         wait_until_nothing_runs(self.cluster)
 

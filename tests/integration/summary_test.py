@@ -107,7 +107,7 @@ class EndsTest(TethysTest):
             run.finish()
             self.assert_nothing_runs(run)
             start = (f"train from the start: no checkpoint was saved yet (the field checkpoint of the job sets how often to save); "
-                     f"run, with the same flags for hosts as before: tethys train {run.directory}/job.textproto "
+                     f"run: tethys train {run.directory}/job.textproto "
                      "--set=checkpoint.every_epochs=1 --set=checkpoint.min_seconds=0")
             self.assertEqual(run.start(resume=True, overrides=[]).finish(), 2, run.output)
             self.assertIn(f"{run.directory} has no checkpoint yet to go on from (", run.output)
@@ -128,7 +128,7 @@ class EndsTest(TethysTest):
             self.assertEqual(run.start().finish(), 1, run.output)
             command_line = f"tethys train {run.job} --set=strategy=local --set=workers=1 --set=epochs=3 --set={change}"
             self.assertIn("once this problem is solved, train from the start: ", run.output)
-            self.assertIn(f"with the same flags for hosts as before: {command_line}\n", run.output)
+            self.assertIn(f"run: {command_line}\n", run.output)
             _, shown = command(["runs", "show", run.directory])
             self.assertIn(command_line + "\n", shown)
 

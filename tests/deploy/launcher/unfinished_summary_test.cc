@@ -122,6 +122,23 @@ TEST(RunEndingTest, StartAfterAFaultOfTheJobOrItsDataNamesTheUsersJobFile) {
               ::testing::EndsWith(": tethys train " + directory.path() + "/job.textproto"));
 }
 
+TEST(RunEndingTest, CommandsThatGoOnPlaceTheRunOnItsHosts) {
+  const testing::TempDirectory directory;
+  const auto command = [&] {
+    return GoOnText(directory.path(), /*scheduled=*/false, absl::AbortedError("killed"));
+  };
+  ASSERT_TRUE(KeepHostFlags(directory.path(), " --hostfile=hosts --tls=off").ok());
+  EXPECT_THAT(command(), ::testing::EndsWith("/job.textproto --hostfile=hosts --tls=off"));
+  ASSERT_TRUE(CreateDirectories(directory.path() + "/checkpoints/step-9").ok());
+  directory.Write("checkpoints/step-9/manifest.textproto", "");
+  EXPECT_EQ(command(),
+            absl::StrCat("go on from step 9 with: tethys train --resume --hostfile=hosts --tls=off "
+                         "--run_dir=",
+                         directory.path()));
+  ASSERT_TRUE(KeepHostFlags(directory.path(), "").ok());
+  EXPECT_THAT(command(), ::testing::HasSubstr("train --resume --run_dir="));
+}
+
 TEST(RunEndingTest, SuggestedRestartOfAKilledRunSavesACheckpointEachEpoch) {
   const testing::TempDirectory directory;
   const std::string start = ": tethys train " + directory.path() + "/job.textproto";
