@@ -92,6 +92,7 @@ void ReadEvents(const std::string& path, RunDetails& run) {
   const bool running = run.listed.state == RunState::kRunning;
   const bool latest = !run.summary.has_value();
   AttemptEnds ends;
+  std::vector<std::string> losses;  // Of the attempt whose events are read.
   const auto forget = [&run] {
     run.progress.reset();
     run.pulse.reset();
@@ -99,10 +100,17 @@ void ReadEvents(const std::string& path, RunDetails& run) {
   const auto restart = [&] {
     forget();
     ends = AttemptEnds();
+    run.losses.clear();
+    losses.clear();
   };
   ProgressReader reader(path);
   const absl::Status read = reader.ReadNew(restart, [&](const proto::ProgressEvent& event) {
     ends.Add(event);
+    if (event.has_listening()) {
+      run.losses.insert(run.losses.end(), losses.begin(), losses.end());
+      losses.clear();
+    }
+    if (event.has_worker_lost()) losses.push_back(event.worker_lost().reason());
     if (!latest) return;
     if (event.has_listening()) forget();
     if (event.has_progress()) run.progress = event.progress();
@@ -110,6 +118,7 @@ void ReadEvents(const std::string& path, RunDetails& run) {
     if (event.has_pulse()) run.pulse = event.pulse();
   });
   run.earlier = ends.earlier();
+  if (latest) run.losses.insert(run.losses.end(), losses.begin(), losses.end());
   if (running && !read.ok()) run.listed.problem = std::string(read.message());
 }
 
@@ -186,6 +195,17 @@ void AddLosses(const proto::RunSummary& summary, Lines& lines) {
     lines.Add("", absl::StrCat(all.size() - kMostLosses, " more in summary.json"));
 }
 
+// The losses that only the run's events tell.
+void AddToldLosses(const RunDetails& run, Lines& lines) {
+  const size_t lost = run.losses.size();
+  if (lost == 0) return;
+  const std::string what =
+      absl::StrCat(PluralText(static_cast<int64_t>(lost), "worker"), lost == 1 ? " was lost" : " were lost");
+  lines.Add("losses", run.summary.has_value() ? absl::StrCat(what, " in earlier attempts") : what);
+  for (size_t i = 0; i < std::min(lost, kMostLosses); ++i) lines.Add("", run.losses[i]);
+  if (lost > kMostLosses) lines.Add("", absl::StrCat(lost - kMostLosses, " more in the events of the run"));
+}
+
 std::string ShapeText(const proto::Job& job) {
   return absl::StrCat(ShapeList(ShapeOf(job)), ", global batch ", CountText(GlobalBatch(job)));
 }
@@ -224,7 +244,7 @@ std::string ReportedProgress(const RunDetails& run) {
     absl::StrAppend(&text, ", complete");
   } else if (progress.epoch_samples() > 0) {
     const double share = static_cast<double>(progress.epoch_samples_done()) / progress.epoch_samples();
-    absl::StrAppendFormat(&text, ", %.0f %% done", 100 * share);
+    absl::StrAppendFormat(&text, ", of which %.0f %% is done", 100 * share);
   }
   absl::StrAppend(&text, ", step ", CountText(progress.step()));
   if (progress.eta_seconds() > 0 && run.listed.state == RunState::kRunning)
@@ -336,6 +356,7 @@ std::string RunDetailsText(const RunDetails& run) {
   if (run.summary.has_value()) lines.Add("time", TimeLine(*run.summary));
   lines.Add("progress", ProgressText(run));
   if (run.summary.has_value()) AddLosses(*run.summary, lines);
+  AddToldLosses(run, lines);
   lines.Add("throughput", RateText(run));
   lines.Add("quality", QualityLine(run));
   if (run.summary.has_value() && run.summary->has_cost()) lines.Add("cost", CostText(run.summary->cost()));

@@ -30,6 +30,9 @@ struct RunDetails {
   RunEnding ending = {};                       // Empty unless the run ended without success.
   // How each attempt before the last one ended, in order of time, as far as the run's events say.
   std::vector<std::string> earlier = {};
+  // What the run's events tell of lost workers, in order of time. If the run has a summary, which tells of
+  // the losses of the last attempt, only the losses of earlier attempts.
+  std::vector<std::string> losses = {};
 };
 
 // NotFound: `path` is no directory, or contains no run; the message may name a run inside `path`. A file that

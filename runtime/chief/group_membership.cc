@@ -31,6 +31,17 @@ GroupMembership::GroupMembership(const proto::JobPlan& plan, Roster& roster)
   for (const auto& [id, task] : roster.tasks()) parts_[id];
 }
 
+namespace {
+
+// The beginning of a long text, cut between two words.
+std::string ShortText(const std::string& text) {
+  constexpr size_t kMost = 300;
+  if (text.size() <= kMost) return text;
+  return absl::StrCat(text.substr(0, text.rfind(' ', kMost)), " ...");
+}
+
+}  // namespace
+
 // ------------------------------------------------------------------------------------------- what happens
 
 void GroupMembership::TrainingBegins() {
@@ -41,6 +52,8 @@ void GroupMembership::OnLost(TaskId worker, const std::string& text) {
   parts_.at(worker) = {};
   last_lost_ = worker;
   loss_text_ = text;
+  // The loss explains why the exchange of other workers failed, also if their reports came first.
+  if (stage_ != Stage::kFormed) lost_ = true;
   failures_ = 0;
   blame_.clear();
 }
@@ -65,7 +78,7 @@ void GroupMembership::OnHalted(TaskId id, const proto::Halted& halted) {
   if (!unasked) return;
   if (reason_.empty()) {
     reason_ = absl::StrCat(roster_.Describe(id), ": ",
-                           halted.reason().empty() ? "its exchange failed" : halted.reason().substr(0, 200));
+                           halted.reason().empty() ? "its exchange failed" : ShortText(halted.reason()));
   }
   // A worker that leaves a group closes its connections, and other workers then blame this worker. So only
   // the first worker that blames another may know the cause.

@@ -7,6 +7,9 @@
 namespace tethys {
 namespace {
 
+// An epoch that has trained for a shorter time gives no rate of its own.
+constexpr double kLeastRateSeconds = 3;
+
 // Names the job's work in a phase other than training, for the user.
 const char* DoingText(JobPhase phase) {
   switch (phase) {
@@ -40,9 +43,16 @@ void JobController::ReportProgress(Nanoseconds now, Actions& actions) {
   progress.set_loss(quality.loss());
   if (quality.has_accuracy()) progress.set_accuracy(quality.accuracy());
   progress.set_step(state_.step() + (training ? running_.used_count() / planner_.batch() : 0));
-  const double seconds = state_.epoch_seconds() + (training ? ToSeconds(now - own_.segment_begin_ns()) : 0);
-  if (seconds > 0 && done > 0) {
-    const double rate = static_cast<double>(done) / seconds;
+  const double in_segment = training ? ToSeconds(now - own_.segment_begin_ns()) : 0;
+  double seconds = state_.epoch_seconds() + in_segment, samples = static_cast<double>(done);
+  if (seconds < kLeastRateSeconds) {
+    // The records of the newest steps are on their way, so a young epoch would look slow.
+    seconds = own_.training_seconds() + in_segment;
+    samples =
+        static_cast<double>(progress.step() - own_.first_step()) * static_cast<double>(planner_.batch());
+  }
+  if (seconds > 0 && samples > 0) {
+    const double rate = samples / seconds;
     progress.set_samples_per_second(rate);
     const double steps_left =
         static_cast<double>(std::max<int64_t>(0, planner_.total_steps() - progress.step()));

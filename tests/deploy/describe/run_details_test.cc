@@ -117,8 +117,9 @@ TEST_F(RunDetailsTest, RunningRunShowsLauncherAndProgressOfThisAttempt) {
   add(listening);
   add(progress);
   add(pulse);
-  EXPECT_THAT(Text(), AllOf(HasSubstr("running, by process "), HasSubstr("epoch 2 of 5, 40 % done"),
-                            HasSubstr("about 1:05 left"), HasSubstr("slave4")));
+  EXPECT_THAT(Text(),
+              AllOf(HasSubstr("running, by process "), HasSubstr("epoch 2 of 5, of which 40 % is done"),
+                    HasSubstr("about 1:05 left"), HasSubstr("slave4")));
   progress.mutable_progress()->Clear();
   progress.mutable_progress()->set_epoch(5);
   progress.mutable_progress()->set_epoch_samples(100);
@@ -127,6 +128,27 @@ TEST_F(RunDetailsTest, RunningRunShowsLauncherAndProgressOfThisAttempt) {
   EXPECT_THAT(Text(), HasSubstr("epoch 5 of 5, complete")) << "it makes no sixth epoch";
   add(listening);
   EXPECT_THAT(Text(), AllOf(HasSubstr("has not begun to train"), Not(HasSubstr("slave4"))));
+}
+
+TEST_F(RunDetailsTest, LossesAreShownWhileTheRunGoesOnAndAfterALaterAttempt) {
+  const auto add = [&](std::initializer_list<proto::ProgressEvent> added) {
+    const auto events = ProgressFile::Open(path_);
+    for (const proto::ProgressEvent& event : added) ASSERT_TRUE((*events)->Add(event).ok());
+  };
+  proto::ProgressEvent listening, lost;
+  listening.mutable_listening()->set_address("here");
+  lost.mutable_worker_lost()->set_reason("lost worker 1 on vm: its session ended");
+  add({listening, lost});
+  EXPECT_THAT(Text(),
+              HasSubstr("losses      1 worker was lost\n            lost worker 1 on vm: its session"));
+  add({listening});
+  EXPECT_THAT(Text(), HasSubstr("losses      1 worker was lost\n"));
+  proto::RunSummary summary;
+  summary.set_status("succeeded");
+  summary.add_attempt();
+  summary.add_attempt();
+  ASSERT_TRUE(WriteSummary(path_, summary).ok());
+  EXPECT_THAT(Text(), HasSubstr("losses      1 worker was lost in earlier attempts\n"));
 }
 
 TEST_F(RunDetailsTest, RunWithoutALauncherShowsItsNewestStepAndHosts) {
