@@ -152,7 +152,7 @@ std::string MachinesRemark(const Flags& flags, const PlacedPlan& placed) {
 absl::StatusOr<std::string> WorkersReport(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<int> numbers, ParseNumbers("--workers", flags.Get("workers")));
   std::vector<WorkersPrediction> predictions;
-  std::string text, source;
+  std::string text, source, alone;
   for (const int workers : numbers) {
     std::vector<std::string> set = flags.GetAll("set");
     set.push_back(absl::StrCat("workers=", workers));
@@ -169,9 +169,12 @@ absl::StatusOr<std::string> WorkersReport(const Flags& flags) {
     if (!found.ok()) return Annotate(found.status(), what);
     if (placed->supposed.has_value()) text = absl::StrCat("Supposed: ", placed->supposed->text, "\n\n");
     source = found->source;
-    predictions.push_back({workers, std::move(found->prediction)});
+    predictions.push_back({.workers = workers, .prediction = std::move(found->prediction)});
+    if (!placed->cluster.has_value()) continue;
+    predictions.back().machines = static_cast<int>(placed->cluster->UsedHosts().size());
+    if (alone.empty()) alone = Wrap(ChiefAloneText(*placed->cluster), "", kSummaryWidth);
   }
-  return absl::StrCat(text, PredictionTable(predictions, source));
+  return absl::StrCat(text, PredictionTable(predictions, source), alone);
 }
 
 absl::StatusOr<std::string> Report(const Flags& flags) {

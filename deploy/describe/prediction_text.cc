@@ -101,16 +101,23 @@ std::string PredictionText(const proto::Prediction& prediction, const proto::Job
 std::string PredictionTable(const std::vector<WorkersPrediction>& predictions, const std::string& source) {
   const bool costs = std::any_of(predictions.begin(), predictions.end(),
                                  [](const WorkersPrediction& one) { return one.prediction.has_cost(); });
-  std::vector<Column> columns = {{{"workers"}}, {{"step"}}, {{"samples/s"}}, {{"epoch"}}, {{"total"}}};
+  const bool machines = std::any_of(predictions.begin(), predictions.end(),
+                                    [](const WorkersPrediction& one) { return one.machines > 0; });
+  std::vector<Column> columns = {{{"workers"}}};
+  if (machines) columns.push_back({{"machines"}});
+  for (const char* name : {"step", "samples/s", "epoch", "total"}) columns.push_back({{name}});
   if (costs) columns.push_back({{"cost"}});
   std::vector<std::vector<std::string>> rows;
   // Each remark, with the numbers of workers that it is about.
   std::vector<std::pair<std::string, std::vector<int>>> remarks;
-  for (const auto& [workers, prediction] : predictions) {
+  for (const auto& [workers, prediction, of_hosts] : predictions) {
     std::vector<std::string>& row = rows.emplace_back();
-    row = {absl::StrCat(workers), TimesText(prediction.step()),
-           EstimateText(prediction.samples_per_second(), NumberText), TimesText(prediction.epoch()),
-           TimesText(prediction.total())};
+    row = {absl::StrCat(workers)};
+    if (machines) row.push_back(absl::StrCat(of_hosts));
+    row.push_back(TimesText(prediction.step()));
+    row.push_back(EstimateText(prediction.samples_per_second(), NumberText));
+    row.push_back(TimesText(prediction.epoch()));
+    row.push_back(TimesText(prediction.total()));
     if (costs) row.push_back(prediction.has_cost() ? EstimateText(prediction.cost(), NumberText) : "-");
     if (prediction.remark().empty()) continue;
     const std::string remark = ValidityText(prediction);

@@ -20,10 +20,11 @@ std::string PredictionText(const proto::Prediction& prediction, const proto::Job
 struct WorkersPrediction {
   int workers = 0;
   proto::Prediction prediction;
+  int machines = 0;  // The number of machines of a host file that the job uses; 0: there is no host file.
 };
-// A table with a row for each number of workers: step, samples a second, epoch, total and cost, with their
-// 90 % intervals; and a line for each prediction with a remark on how far to trust it. Each prediction must
-// have a step.
+// A table with a row for each number of workers: machines, step, samples a second, epoch, total and cost,
+// with their 90 % intervals; and a line for each prediction with a remark on how far to trust it. Each
+// prediction must have a step.
 std::string PredictionTable(const std::vector<WorkersPrediction>& predictions, const std::string& source);
 
 }  // namespace tethys

@@ -95,9 +95,10 @@ std::vector<FlagSpec> WithExperimentFlags(std::vector<FlagSpec> flags) {
                            "made once more at the end of its block; both runs are kept, and the less "
                            "disturbed run counts. Default 20; with 100, no run is repeated."});
   flags.push_back({.name = "resume",
-                   .help = "Continues the interrupted command whose directory is --run_dir; the other "
-                           "arguments must be as before. Runs that succeeded are kept if build and job are "
-                           "the same; all other runs are made again."});
+                   .help =
+                       "Continues the command whose directory is --run_dir: an interrupted one with the same "
+                       "arguments as before, or a complete one with more --repeats. Runs that succeeded are "
+                       "kept if build and job are the same; all other runs are made."});
   flags.push_back(CudaLibraryPathFlag());
   return WithDisplayFlags(WithClusterFlags(std::move(flags)));
 }

@@ -105,10 +105,8 @@ absl::StatusOr<std::vector<proto::Device::Kind>> ParseWorkerDevices(absl::string
       absl::StrCat("the list names ", devices.size(), " devices, but the job has ", workers, " workers"));
 }
 
-namespace {
+namespace {}  // namespace
 
-// A line on a host that runs nothing but the chief and costs its price, unless its line in the host file
-// names roles.
 std::string ChiefAloneText(const ClusterPlan& plan) {
   const auto runs = [&plan](const std::vector<int>& hosts) {
     return std::find(hosts.begin(), hosts.end(), plan.roles.chief) != hosts.end();
@@ -120,8 +118,6 @@ std::string ChiefAloneText(const ClusterPlan& plan) {
                       " counts although it runs only the chief; role=chief,worker in "
                       "its line of the host file lets the first worker run there, too\n");
 }
-
-}  // namespace
 
 std::string ClusterTable(const ClusterPlan& plan) {
   std::vector<Column> columns = {{{"host"}, true}, {{"address"}, true}, {{"slots"}}, {{"price per", "hour"}}};

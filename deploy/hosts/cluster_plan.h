@@ -39,6 +39,9 @@ absl::StatusOr<std::vector<proto::Device::Kind>> ParseWorkerDevices(absl::string
 
 // A line for each host: its processes, slots, price and, if any host names a device, its device.
 std::string ClusterTable(const ClusterPlan& plan);
+// A line on a host that runs nothing but the chief and costs its price, unless its line in the host file
+// names roles; ClusterTable ends with it. Empty: there is no such host.
+std::string ChiefAloneText(const ClusterPlan& plan);
 // A line that counts the hosts which run no process, and says why; empty if there are none.
 std::string IdleHostsText(const ClusterPlan& plan);
 

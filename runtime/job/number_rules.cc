@@ -2,8 +2,11 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "runtime/base/number_rule.h"
 #include "runtime/job/field_numbers.h"
 #include "runtime/nn/layers/layer_defaults.h"
@@ -151,10 +154,21 @@ constexpr NumberRule kRules[] = {
     {"tuning.resources.interval_seconds", 1, From(0, 3600)},
 };
 
+// What the value of the field must be; names, if the field is an enumeration.
+std::string DemandOf(const NumberRule& rule, const FieldDescriptor& field) {
+  if (field.enum_type() == nullptr) return rule.bounds.Text();
+  std::vector<std::string> names;
+  for (int i = 0; i < field.enum_type()->value_count(); ++i) {
+    const google::protobuf::EnumValueDescriptor& value = *field.enum_type()->value(i);
+    if (rule.bounds.Contain(value.number())) names.emplace_back(value.name());
+  }
+  return absl::StrCat("must be one of ", absl::StrJoin(names, ", "));
+}
+
 void Apply(absl::string_view path, const NumberRule& rule, proto::Job& job, Problems& problems) {
   ForEachField(path, job, [&](Message& holder, const FieldDescriptor& field, const std::string& at) {
     if (!holder.GetReflection()->HasField(holder, &field)) {
-      problems.AddIf(std::isnan(rule.default_value), at, absl::StrCat("is missing: ", rule.bounds.Text()));
+      problems.AddIf(std::isnan(rule.default_value), at, absl::StrCat("is missing: ", DemandOf(rule, field)));
       if (std::isfinite(rule.default_value)) SetNumber(rule.default_value, field, holder);
       return;
     }

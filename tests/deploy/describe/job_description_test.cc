@@ -12,6 +12,7 @@
 namespace tethys {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -303,6 +304,10 @@ TEST(PredictionTextTest, TableHasARowForEachNumberOfWorkers) {
                               "2 (1 to 4)\n      4  "));
   EXPECT_THAT(text, HasSubstr("\nCosts are in the currency of the prices per hour.\n4 workers: beyond the "
                               "calibrated ranges: the batch is large\n"));
+  EXPECT_THAT(text, Not(HasSubstr("machines")));
+  EXPECT_THAT(PredictionTable({{1, remarked, 2}, {4, remarked, 5}}, "calibrated"),
+              AllOf(ContainsRegex("workers +machines +step"), ContainsRegex("\n +4 +5 +2 s"),
+                    HasSubstr("\n1, 4 workers: beyond the calibrated ranges: the batch is large\n")));
 }
 
 }  // namespace
