@@ -292,7 +292,7 @@ class ClusterTest(MachinesTest):
         where = f"slave1:{self.cluster['slave1'].home}/.cache/tethys/runs/run-[0-9a-f]+"
         self.assertRegex(output, f"(?s)tethys train: the job is done, but cannot fetch the results from {where}: "
                                  ".*No space left on device")
-        self.assertRegex(output, f"the results of the run are still in {where}; .*--resume --run_dir={run_dir}")
+        self.assertRegex(output, f"the results of the run are still in {where}; .*--resume .*--run_dir={run_dir}")
         # A new run in the same directory must not replace the results that are still on slave1.
         self.cluster.run("master", ["mv", run_dir, "other"])
         status, output = self.cluster.run("master", [
