@@ -29,7 +29,10 @@ PushedStep StepOf(const Frame& push) {
 }
 
 std::string FrameChecks::Who(const Frame& frame) const {
-  return absl::StrCat("server ", config_.server, " refuses worker ", frame.rank, ", step ", frame.step, ": ");
+  // In later groups a worker's rank may differ from its index.
+  const char* const worker = generation_ == config_.generation ? "worker " : "the worker of rank ";
+  return absl::StrCat("server ", config_.server, " refuses ", worker, frame.rank, ", step ", frame.step,
+                      ": ");
 }
 
 absl::Status FrameChecks::Refusal(const absl::Status& error, const Frame& frame) const {

@@ -198,6 +198,11 @@ void Trainer::FillHalted(proto::Halted& halted) {
   if (applied_.has_value()) halted.set_applied(*applied_);
   if (std::exchange(trouble_, TaskLife::Trouble::kFailure) != TaskLife::Trouble::kBroken) return;
   halted.set_reason(std::string(broken_.message()));
+  // A worker that waits too long for a server's answer may wait for the gradients of another worker.
+  if (on_servers_) {
+    if (absl::IsUnavailable(broken_)) halted.set_suspect(task_.index);
+    return;
+  }
   const std::string suspect = SuspectOf(broken_);
   for (const proto::Member& member : group_.member()) {
     const bool worker = member.role() == proto::WORKER;

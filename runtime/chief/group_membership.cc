@@ -58,15 +58,6 @@ void GroupMembership::OnLost(TaskId worker, const std::string& text) {
   blame_.clear();
 }
 
-absl::optional<TaskId> GroupMembership::SuspectOf(TaskId worker, const proto::Halted& halted) const {
-  // The chief itself notices the loss of a server, so a worker whose exchange with servers fails is likelier
-  // to be the cause.
-  if (on_servers_ && !halted.reason().empty()) return worker;
-  const TaskId suspect{proto::WORKER, halted.suspect()};
-  if (!halted.has_suspect() || parts_.count(suspect) == 0 || suspect == worker) return absl::nullopt;
-  return suspect;
-}
-
 void GroupMembership::OnHalted(TaskId id, const proto::Halted& halted) {
   Part& part = parts_.at(id);
   const bool unasked = part.asked == 0 || stage_ == Stage::kForming || !halted.reason().empty();
@@ -82,10 +73,10 @@ void GroupMembership::OnHalted(TaskId id, const proto::Halted& halted) {
   }
   // A worker that leaves a group closes its connections, and other workers then blame this worker. So only
   // the first worker that blames another may know the cause.
-  const absl::optional<TaskId> suspect = SuspectOf(id, halted);
-  if (accusing_ >= roster_.at(id).generation || !suspect.has_value()) return;
+  const TaskId suspect{proto::WORKER, halted.suspect()};
+  if (accusing_ >= roster_.at(id).generation || !halted.has_suspect() || parts_.count(suspect) == 0) return;
   accusing_ = roster_.at(id).generation;
-  ++blame_[*suspect];
+  ++blame_[suspect];
 }
 
 bool GroupMembership::OnFormed(TaskId task) {
@@ -301,8 +292,9 @@ absl::optional<GroupMembership::GivenUp> GroupMembership::Blamed() const {
   absl::optional<TaskId> most;
   const std::vector<TaskId> living = Living();
   for (const auto& [id, times] : blame_) {
-    const bool others_have = std::any_of(
-        living.begin(), living.end(), [&, id = id](TaskId other) { return other != id && HasState(other); });
+    const bool others_have = std::any_of(living.begin(), living.end(), [&, id = id](TaskId other) {
+      return other != id && other.role == proto::WORKER && HasState(other);
+    });
     if (roster_.at(id).lost || roster_.at(id).generation == 0 || !others_have) continue;
     if (!most.has_value() || times >= blame_.at(*most)) most = id;
   }

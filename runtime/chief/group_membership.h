@@ -130,8 +130,6 @@ class GroupMembership {
   std::vector<TaskId> Members() const;  // The workers and servers of the membership.
   std::vector<TaskId> Living() const;   // The tasks that are not lost.
   std::vector<TaskId> InGroup() const;  // The tasks that were sent a Form, and are not lost.
-  // The worker that the report of a failed exchange blames; nullopt: none.
-  absl::optional<TaskId> SuspectOf(TaskId worker, const proto::Halted& halted) const;
   // The number of steps from which the next group goes on; nullopt: nobody has parameters.
   absl::optional<int64_t> NextStep() const;
   absl::Status CannotForm(const std::string& why) const;

@@ -49,7 +49,7 @@ absl::Status StatisticsBook::OnRunDone(int worker, const proto::RunDone& done) {
   return absl::OkStatus();
 }
 
-void StatisticsBook::OnLost(int worker) { workers_[worker] = {}; }
+void StatisticsBook::OnLost(int worker) { workers_[worker] = {.replaced = true}; }
 
 void StatisticsBook::Average(bool equally) {
   if (!Tracks()) return;
@@ -59,6 +59,13 @@ void StatisticsBook::Average(bool equally) {
     all_known = all_known && !worker.own.empty();
     if (!worker.own.empty() && (equally || worker.steps > 0)) counted.push_back(&worker);
   }
+  if (equally &&
+      std::any_of(counted.begin(), counted.end(), [](const Worker* one) { return !one->replaced; })) {
+    counted.erase(
+        std::remove_if(counted.begin(), counted.end(), [](const Worker* one) { return one->replaced; }),
+        counted.end());
+  }
+  for (Worker& worker : workers_) worker.replaced = worker.replaced && worker.own.empty();
   current_.workers.clear();
   if (all_known) {
     for (const Worker& worker : workers_) current_.workers.push_back(worker.own);
@@ -88,6 +95,7 @@ void StatisticsBook::Save(proto::StatisticsState& state) const {
     proto::StatisticsState::Reported& saved = *state.add_worker();
     saved.mutable_own()->mutable_value()->Assign(worker.own.begin(), worker.own.end());
     saved.set_steps(worker.steps);
+    saved.set_replaced(worker.replaced);
   }
 }
 
@@ -118,7 +126,9 @@ absl::Status StatisticsBook::Restore(const proto::StatisticsState& state) {
     current_.workers.push_back(VectorOf(own.value()));
   }
   for (int i = 0; i < workers; ++i) {
-    workers_[i] = {.own = VectorOf(state.worker(i).own().value()), .steps = state.worker(i).steps()};
+    workers_[i] = {.own = VectorOf(state.worker(i).own().value()),
+                   .steps = state.worker(i).steps(),
+                   .replaced = state.worker(i).replaced()};
   }
   return absl::OkStatus();
 }

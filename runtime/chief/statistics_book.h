@@ -35,7 +35,8 @@ class StatisticsBook {
   void OnLost(int worker);
 
   // Computes the mean over the workers whose statistics are known. In lock step (`equally`) each has the same
-  // weight, also a replacement, which began with the mean. Otherwise workers are weighted by their steps: an
+  // weight; a replacement counts from the next Average on, unless no other worker is left, because it began
+  // with a mean that may be old. Otherwise workers are weighted by their steps: an
   // asynchronous worker with few steps has learnt little; if no worker has made a step, the mean does not
   // change.
   void Average(bool equally = false);
@@ -51,6 +52,7 @@ class StatisticsBook {
   struct Worker {
     std::vector<float> own;  // Empty: the worker's own statistics are not known.
     int64_t steps = 0;
+    bool replaced = false;  // The worker's process was replaced since the last Average.
   };
 
   // The most steps that are counted for a worker: so few that no sum of steps overflows.

@@ -43,6 +43,7 @@ void SimulatedWorker::OnBroken(const absl::Status& status) {
     proto::Halted halted;
     halted.set_reason(std::string(status.message()));
     if (suspect_ >= 0) halted.set_suspect(suspect_);
+    if (world().kind() == Kind::kBulk && absl::IsUnavailable(status)) halted.set_suspect(id().index);
     SayHalted(std::move(halted));
   }
   Resume();

@@ -469,14 +469,26 @@ TEST_F(GroupTest, ReplacementInAJobWithServersReadsTheCheckpointAndJoinsTheServe
 TEST_F(GroupTest, WorkerWhoseExchangeWithServersFailsTwiceCountsAsLost) {
   Begin(kOnServers);
   for (const uint32_t generation : {1, 2}) {
-    Say(Worker(1),
-        absl::StrCat("halted { generation: ", generation, " applied: 0 reason: 'no answer from server 0' }"));
+    Say(Worker(1), absl::StrCat("halted { generation: ", generation,
+                                " applied: 0 suspect: 1 reason: 'cannot reach server 0' }"));
     Halted(0, generation, 0);
     for (const int server : {0, 1}) Halted(Server(server), generation, 0);
     for (const int worker : {0, 1}) Formed(worker, generation + 1);
     for (const int server : {0, 1}) Formed(Server(server), generation + 1);
   }
   EXPECT_THAT(journal_, HasSubstr("lost worker 1 exchanges with it failed 2 times in a row"));
+}
+
+TEST_F(GroupTest, OnlyWorkerIsNotGivenUpForItsFailedExchanges) {
+  Begin("workers: 1 strategy { parameter_server { servers: 1 } }");
+  for (const uint32_t generation : {1, 2, 3}) {
+    Say(Worker(0), absl::StrCat("halted { generation: ", generation,
+                                " applied: 0 suspect: 0 reason: 'cannot reach server 0' }"));
+    Halted(Server(0), generation, 0);
+    Formed(0, generation + 1);
+    Formed(Server(0), generation + 1);
+  }
+  EXPECT_THAT(journal_, Not(HasSubstr("lost worker")));
 }
 
 TEST_F(GroupTest, LossOfAServerEndsTheJobWhileAGroupForms) {

@@ -184,5 +184,29 @@ TEST(StatisticsBook, NonFiniteStatisticsAreRefusedAndNotNoted) {
   EXPECT_THAT(book.current().mean, ElementsAre(3, 3)) << "neither values nor steps are noted";
 }
 
+TEST(StatisticsBook, InLockStepAReplacementCountsFromTheSecondAveragingOn) {
+  StatisticsBook book(2, {.mean = {0}});
+  const auto done = [&](int worker, float value) {
+    proto::RunDone message;
+    message.set_steps(10);
+    message.add_statistics(value);
+    ASSERT_TRUE(book.OnRunDone(worker, message).ok());
+  };
+  book.OnLost(1);
+  done(0, 8);
+  done(1, 2);
+  book.Average(/*equally=*/true);
+  EXPECT_EQ(book.current().mean, std::vector<float>({8}));
+  done(0, 8);
+  done(1, 6);
+  book.Average(/*equally=*/true);
+  EXPECT_EQ(book.current().mean, std::vector<float>({7}));
+  book.OnLost(0);
+  book.OnLost(1);
+  done(1, 3);
+  book.Average(/*equally=*/true);
+  EXPECT_EQ(book.current().mean, std::vector<float>({3})) << "no other worker is left";
+}
+
 }  // namespace
 }  // namespace tethys
