@@ -126,8 +126,8 @@ class ParameterStore {
   // Whether the current step measures the gradient noise.
   bool MeasuresNoise() const;
 
-  // In lock step, if the update depends on norms: adds up the elements in `ranges`. If these are the last
-  // elements of the step, answers the workers that wait for its norms.
+  // In lock step, if the update depends on norms: adds up the gradients of the elements in `ranges` over the
+  // workers. If these are the last elements of the step, answers the workers that wait for its norms.
   absl::Status HoldBack(int worker, const std::vector<Range>& ranges, StoreActions& actions);
   // The update of the held step, with clipped gradients; `frame` comes from a worker whose push is part of
   // the step.

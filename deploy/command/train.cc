@@ -82,12 +82,19 @@ absl::StatusOr<RunDirectory> CreateRun(const std::string& path, const Place& chi
   return RunDirectory::Create(path);
 }
 
-// The flags for hosts that the user gave (JobRunOptions::host_flags).
+// Whether a file came through a pipe, which cannot be read again.
+bool IsPiped(const std::string& file) {
+  return absl::StartsWith(file, "/dev/") || absl::StartsWith(file, "/proc/");
+}
+
+// The flags for hosts that the user gave (JobRunOptions::host_flags), except for files that came through a
+// pipe.
 std::string HostFlags(const Flags& flags) {
   std::string text;
-  for (const char* name : {"hostfile", "ssh_config", "bundle", "tls"}) {
-    if (flags.Has(name))
-      absl::StrAppend(&text, " ", ShellWord(absl::StrCat("--", name, "=", flags.Get(name))));
+  for (const char* name : {"hostfile", "ssh_config", "bundle", "tls", "secrets", "cuda_library_path"}) {
+    for (const std::string& value : flags.GetAll(name)) {
+      if (!IsPiped(value)) absl::StrAppend(&text, " ", ShellWord(absl::StrCat("--", name, "=", value)));
+    }
   }
   return text;
 }
@@ -96,7 +103,7 @@ std::string HostFlags(const Flags& flags) {
 // through a pipe, which cannot be read again.
 std::string StartCommand(const std::string& job_file, const std::vector<std::string>& overrides,
                          const std::string& host_flags) {
-  if (absl::StartsWith(job_file, "/dev/") || absl::StartsWith(job_file, "/proc/")) return "";
+  if (IsPiped(job_file)) return "";
   std::string command = absl::StrCat("tethys train ", ShellWord(job_file));
   for (const std::string& change : overrides) absl::StrAppend(&command, " ", ShellWord("--set=" + change));
   return command + host_flags;

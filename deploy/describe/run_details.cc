@@ -106,7 +106,7 @@ void ReadEvents(const std::string& path, RunDetails& run) {
   ProgressReader reader(path);
   const absl::Status read = reader.ReadNew(restart, [&](const proto::ProgressEvent& event) {
     ends.Add(event);
-    if (event.has_listening()) {
+    if (event.has_started()) {  // From now on the summary is that of this attempt.
       run.losses.insert(run.losses.end(), losses.begin(), losses.end());
       losses.clear();
     }

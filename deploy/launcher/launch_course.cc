@@ -72,7 +72,7 @@ void LaunchCourse::OnExit(size_t number, const ProcessExit& exit, LaunchActions&
   if (Survives(task, exit)) {
     LostTask& lost = end_.survived.emplace_back(LostTask{task.name(), HostOf(task), exit});
     lost.incarnation = task.incarnation;
-    lost.given_up = tasks_[number].given_up;
+    lost.given_up = tasks_[number].given_up && exit.signal == SIGKILL;
     // A worker that reported its error has told the chief more.
     if (exit.abrupt() && !lost.given_up) AddNote(ExitOf(lost), actions);
     if (restarts_ == options_.max_restarts) return;

@@ -100,14 +100,6 @@ std::string GoOnWithExperiment(const std::string& run_dir) {
       here ? absl::StrCat("with: ", command) : absl::StrCat("by the same command as before with ", flags));
 }
 
-// The flags in kHostFlagsFile, with a space before each; empty if there are none.
-std::string HostFlags(const std::string& run_dir) {
-  const absl::StatusOr<std::string> file =
-      ReadFile(absl::StrCat(run_dir, "/", kHostFlagsFile), kMostCommandBytes);
-  const absl::string_view flags = file.ok() ? absl::StripAsciiWhitespace(*file) : "";
-  return flags.empty() ? "" : absl::StrCat(" ", flags);
-}
-
 // The command in kStartFile; empty if there is none.
 std::string OwnStartCommand(const std::string& run_dir) {
   const absl::StatusOr<std::string> file =
@@ -135,7 +127,7 @@ std::string StartCommand(const std::string& run_dir, bool changed) {
   if (!own.empty()) return own;
   const std::string job_file = run_dir + "/job.textproto";
   return absl::StrCat("tethys train ", ShellWord(job_file), changed ? "" : SavingFlags(job_file),
-                      HostFlags(run_dir));
+                      ReadHostFlags(run_dir));
 }
 
 }  // namespace
@@ -151,11 +143,18 @@ absl::Status KeepHostFlags(const std::string& run_dir, const std::string& flags)
   return flags.empty() ? RemoveRecursively(path) : WriteFileAtomically(path, flags + "\n");
 }
 
+std::string ReadHostFlags(const std::string& run_dir) {
+  const absl::StatusOr<std::string> file =
+      ReadFile(absl::StrCat(run_dir, "/", kHostFlagsFile), kMostCommandBytes);
+  const absl::string_view flags = file.ok() ? absl::StripAsciiWhitespace(*file) : "";
+  return flags.empty() ? "" : absl::StrCat(" ", flags);
+}
+
 std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Status& status) {
   if (std::string text = GoOnWithExperiment(run_dir); !text.empty()) return text;
   if (const std::string where = UnfetchedAt(run_dir); !where.empty()) {
     return absl::StrCat("the results of the run are still in ", where,
-                        "; to fetch them and go on, run: tethys train --resume", HostFlags(run_dir),
+                        "; to fetch them and go on, run: tethys train --resume", ReadHostFlags(run_dir),
                         " --run_dir=", ShellWord(run_dir));
   }
   const auto checkpoints = ListCheckpoints(run_dir + "/checkpoints");
@@ -177,7 +176,7 @@ std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Sta
   }
   const std::string how =
       scheduled ? " by the same command on every machine, with --resume --run_dir="
-                : absl::StrCat(" with: tethys train --resume", HostFlags(run_dir), " --run_dir=");
+                : absl::StrCat(" with: tethys train --resume", ReadHostFlags(run_dir), " --run_dir=");
   return absl::StrCat(first, "go on from step ", checkpoints->back().step, how, ShellWord(run_dir));
 }
 

@@ -27,6 +27,8 @@ inline constexpr char kStartFile[] = "start.txt";
 // Keeps the flags that place the run on hosts (JobRunOptions::host_flags) in its directory, for the commands
 // of GoOnText; empty flags replace those of an earlier attempt.
 absl::Status KeepHostFlags(const std::string& run_dir, const std::string& flags);
+// The flags that KeepHostFlags has kept, with a space before each; empty if there are none.
+std::string ReadHostFlags(const std::string& run_dir);
 
 // How to go on after a failure with `status`: names the checkpoint and the command. If the user must change
 // the job before it is trained from the start, the command is the one in kStartFile, so that it names the

@@ -163,9 +163,10 @@ proto::ProgressEvent EndEvent(const RunResult& result, const std::string& go_on)
 class EarlierRun {
  public:
   EarlierRun(const std::string& run_dir, const JobRunOptions& options)
-      : job_file_(run_dir + "/job.textproto") {
+      : run_dir_(run_dir), job_file_(run_dir + "/job.textproto") {
     if (!options.resume) return;
     job_ = ReadFile(job_file_);
+    host_flags_ = ReadHostFlags(run_dir);
     const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
     has_summary_ = summary.ok();
     attempts_ = EarlierAttempts(options.resumed,
@@ -175,11 +176,15 @@ class EarlierRun {
   bool has_summary() const { return has_summary_; }
   const Attempts& attempts() const { return attempts_; }
   absl::Status RestoreJob() const {
-    return job_.ok() ? WriteFileAtomically(job_file_, *job_) : absl::OkStatus();
+    if (!job_.ok()) return absl::OkStatus();
+    TETHYS_RETURN_IF_ERROR(KeepHostFlags(run_dir_, host_flags_));
+    return WriteFileAtomically(job_file_, *job_);
   }
 
  private:
+  const std::string run_dir_;
   const std::string job_file_;
+  std::string host_flags_;
   absl::StatusOr<std::string> job_ = absl::NotFoundError("a new run");
   bool has_summary_ = false;
   Attempts attempts_;

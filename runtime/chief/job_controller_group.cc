@@ -80,8 +80,8 @@ void JobController::WriteCountedPushes(Actions& actions) {
 
 // ------------------------------------------------------------------------------------------ the next group
 
-// Leaves the stage of the job in which workers are halted. False: the stage needs no worker now, and is
-// completed first.
+// Ends the present stage of the job, so that its workers can be halted. Returns false, and changes nothing,
+// if the stage needs no worker now: such a stage is completed before workers are halted.
 bool JobController::LeavesStage(Nanoseconds now, Actions& actions) {
   const JobPhase phase = course_.phase();
   if (phase == JobPhase::kRegroup) return true;

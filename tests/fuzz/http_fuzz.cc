@@ -1,5 +1,5 @@
-// Input: bytes that a browser, or another program, sends to the live view --- events of a run, a JSON object
-// a line --- the prediction for the run, as JSON.
+// The input has three sections (TakeSection): the bytes that a browser or another program sends to the live
+// view; the events of a run, a JSON object a line; and the prediction for the run, as JSON.
 #include <google/protobuf/util/json_util.h>
 
 #include <string>

@@ -141,7 +141,9 @@ TEST_F(RunDetailsTest, LossesAreShownWhileTheRunGoesOnAndAfterALaterAttempt) {
   add({listening, lost});
   EXPECT_THAT(Text(),
               HasSubstr("losses      1 worker was lost\n            lost worker 1 on vm: its session"));
-  add({listening});
+  proto::ProgressEvent started;
+  started.mutable_started()->set_workers(3);
+  add({listening, started});
   EXPECT_THAT(Text(), HasSubstr("losses      1 worker was lost\n"));
   proto::RunSummary summary;
   summary.set_status("succeeded");

@@ -58,9 +58,10 @@ bool RecordedLast(const std::string& place) {
 // True if each machine has a part of a core for itself; at other places all machines share two cores.
 bool HasOwnCores(const std::string& place) { return absl::EndsWith(place, "cores"); }
 
-// Splits the computers of places that were recorded when all hosts with one kernel counted as one computer.
-// As in a calibration of today, each host becomes a separate computer, with the same step times and with the
-// CPU quota at the end of the place's name: "-0.3cores".
+// Splits the computers of a recorded calibration. It was recorded when all simulated hosts of one machine,
+// which run on one kernel, counted as one computer. As in a calibration of today, each host becomes a
+// computer of its own, with the same step times and with the CPU quota at the end of the place's name:
+// "-0.3cores".
 void SplitByHost(const std::string& place, proto::Calibration& calibration) {
   double quota = 0;
   const absl::string_view number =

@@ -10,8 +10,8 @@
 namespace tethys {
 namespace {
 
-// A model with two normalisations: of images, before every variable, and of vectors. Both have the activation
-// `activation`.
+// A model with two normalisations: the first layer normalises images, a later layer vectors. Both have the
+// activation `activation`.
 Model NormalisedModel(proto::Activation activation) {
   proto::Model config;
   const std::string field = absl::StrCat("activation: ", proto::Activation_Name(activation));
