@@ -49,7 +49,7 @@ absl::Status StatisticsBook::OnRunDone(int worker, const proto::RunDone& done) {
   return absl::OkStatus();
 }
 
-void StatisticsBook::OnLost(int worker) { workers_[worker] = {.replaced = true}; }
+void StatisticsBook::OnLost(int worker) { workers_[worker] = {.own = {}, .steps = 0, .replaced = true}; }
 
 void StatisticsBook::Average(bool equally) {
   if (!Tracks()) return;
