@@ -1,4 +1,4 @@
-// The times of a sweep in the form that the fits take: one time for each batch in each round. Pure; any
+// The times of a sweep in the form that the fits take: one time for each batch size in each round. Pure; any
 // thread.
 #ifndef TETHYS_DEPLOY_SWEEP_ROUND_TIMES_H_
 #define TETHYS_DEPLOY_SWEEP_ROUND_TIMES_H_

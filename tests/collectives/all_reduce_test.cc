@@ -130,7 +130,8 @@ TEST_P(Collectives, GatherOfOwnedBlocksCompletesAnAllReduce) {
   }));
 }
 
-// The parts have different sizes, and some are empty. They are in descending order, with gaps between them.
+// The parts have different sizes, and some are empty. Part 0 lies last in memory, and there are gaps between
+// the parts.
 TEST_P(Collectives, AllGatherCopiesEveryPartAndNothingElse) {
   ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {
     for (const int64_t unit : {0, 1, 1001, 70'001}) {

@@ -75,7 +75,7 @@ class Interrupt : public ::testing::TestWithParam<Medium> {};
 INSTANTIATE_TEST_SUITE_P(Media, Interrupt, AllMedia(), NameOfMedium);
 
 // With two hosts, the stopped rank 3 is a neighbour of rank 1 and no leader, so ranks wait in each of the
-// three communicators.
+// three communicators of a hierarchical one: within either host, and between the leaders.
 TEST_P(Interrupt, CallThatWaitsForAStoppedRankReturnsTheReason) {
   using Call = std::function<absl::Status(Communicator&)>;
   const Call calls[] = {

@@ -29,7 +29,7 @@ namespace tethys::testing {
 // Tasks have numbers: a worker its index, a server its index after this one.
 constexpr int kFirstServer = 1000;
 
-// A message of a task to the chief, or its loss.
+// A message of a task to the chief, or the news that the task is lost.
 struct TaskMessage {
   int task = 0;
   uint32_t incarnation = 0;

@@ -68,6 +68,7 @@ TEST(StagedTraining, ServersWithLateDeviceEqualCpuBitForBit) {
   EXPECT_EQ(replica.Parameters(), TrainedOnTheCpu());
 }
 
+// A late device computes on another thread, as a GPU does (tests/testing/late_device.h).
 TEST(StagedTraining, MirroredTrainingOnLateDevicesEqualsTrainingOnCpusBitForBit) {
   const auto staged = TrainMirrored(
       3, [] { return testing::CreateLateDevice(); },

@@ -197,7 +197,7 @@ TEST(Zoo, ErrorNamesTheInvalidFieldOfTheModel) {
   EXPECT_THAT(problem("mobilenet { multiplier: 0 }"), HasSubstr("mobilenet.multiplier is 0"));
 }
 
-TEST(Zoo, WindowLargerThanItsImageIsRefusedWithItsLayer) {
+TEST(Zoo, ErrorOfAWindowLargerThanItsImageNamesTheLayer) {
   for (const char* text : {"vgg {}", "lenet {}"}) {
     const absl::Status status = Build(text, {8, 8, 3}, 10).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
