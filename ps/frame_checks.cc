@@ -29,10 +29,10 @@ PushedStep StepOf(const Frame& push) {
 }
 
 std::string FrameChecks::Who(const Frame& frame) const {
-  // In later groups a worker's rank may differ from its index.
-  const char* const worker = generation_ == config_.generation ? "worker " : "the worker of rank ";
-  return absl::StrCat("server ", config_.server, " refuses ", worker, frame.rank, ", step ", frame.step,
-                      ": ");
+  const bool known = frame.rank < config_.workers.size();
+  return absl::StrCat("server ", config_.server, " refuses worker ",
+                      known ? config_.workers[frame.rank] : static_cast<int>(frame.rank), ", step ",
+                      frame.step, ": ");
 }
 
 absl::Status FrameChecks::Refusal(const absl::Status& error, const Frame& frame) const {
@@ -40,14 +40,14 @@ absl::Status FrameChecks::Refusal(const absl::Status& error, const Frame& frame)
 }
 
 absl::Status FrameChecks::CheckSender(const Frame& frame) const {
-  if (frame.rank >= static_cast<uint32_t>(config_.workers)) {
+  if (frame.rank >= config_.workers.size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(Who(frame), "the job has ", config_.workers, " workers, whose indices begin at 0"));
+        absl::StrCat(Who(frame), "the job has ", config_.workers.size(), " workers, whose ranks begin at 0"));
   }
-  if (frame.generation != generation_) {
+  if (frame.generation != config_.generation) {
     return absl::FailedPreconditionError(absl::StrCat(Who(frame), "the worker's generation is ",
                                                       frame.generation, ", but the generation of the job is ",
-                                                      generation_, ": join again"));
+                                                      config_.generation, ": join again"));
   }
   return absl::OkStatus();
 }

@@ -14,12 +14,8 @@ namespace tethys {
 
 class FrameChecks {
  public:
-  // `config` must outlive the checks.
-  explicit FrameChecks(const StoreConfig& config) : config_(config), generation_(config.generation) {}
-
-  uint32_t generation() const { return generation_; }
-  // Frames of other generations are refused from now on.
-  void SetGeneration(uint32_t generation) { generation_ = generation; }
+  // `config` must outlive the checks. Workers and generation may change.
+  explicit FrameChecks(const StoreConfig& config) : config_(config) {}
 
   // Returns the beginning of an error: "server 0 refuses worker 1, step 7: ".
   std::string Who(const Frame& frame) const;
@@ -46,7 +42,6 @@ class FrameChecks {
 
  private:
   const StoreConfig& config_;
-  uint32_t generation_;
 };
 
 // The step of a push, in the form that ConsistencyRule takes.

@@ -16,6 +16,7 @@
 #include "runtime/base/socket.h"
 #include "runtime/base/thread.h"
 #include "runtime/cluster/credentials.h"
+#include "runtime/cluster/group_place.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/cluster/keep_alive.h"
 
@@ -187,7 +188,7 @@ absl::Status GrpcParameterServer::Configure(const proto::JobPlan& plan, int serv
       return absl::FailedPreconditionError("the parameter server is configured already");
     TETHYS_ASSIGN_OR_RETURN(served_, ServedStore::Create(plan, server_index, generation, options_.threads));
     served_->expected.job_id = options_.job_id;
-    streams_.assign(served_->workers.size(), nullptr);
+    streams_.assign(served_->store->workers().size(), nullptr);
     return absl::OkStatus();
   });
 }
@@ -248,18 +249,12 @@ absl::Status GrpcParameterServer::Halt() {
 }
 
 absl::Status GrpcParameterServer::JoinGroup(const proto::Group& group, int64_t version) {
-  std::vector<int> workers;
-  for (const proto::Member& member : group.member()) {
-    if (member.role() == proto::WORKER) workers.push_back(member.index());
-  }
   return OnLoop([&]() -> absl::Status {
     if (served_ == nullptr) return absl::FailedPreconditionError("the parameter server is not configured");
-    TETHYS_RETURN_IF_ERROR(
-        served_->store->StepBack(version, group.generation(), static_cast<int>(workers.size())));
+    TETHYS_RETURN_IF_ERROR(served_->store->StepBack(version, group.generation(), WorkersIn(group)));
     version_ = version;
-    served_->workers = std::move(workers);
     served_->expected.generation = group.generation();
-    streams_.assign(served_->workers.size(), nullptr);
+    streams_.assign(served_->store->workers().size(), nullptr);
     serving_ = true;
     return absl::OkStatus();
   });
@@ -386,9 +381,9 @@ void GrpcParameterServer::Reply(const ParameterReply& reply) {
   frame.EncodeTo(header);
 
   // In lock step, parameters do not change until every worker has its replies (ParameterStore's invariant
-  // 3), so they are sent from the store's memory; if the group is halted before, nobody reads them. Under
-  // other consistencies parameters may change while gRPC still sends, so they are copied (50 us for 1 MiB). A
-  // second buffer would cost the same copy, since updates are made in place.
+  // 3), so they are sent from the store's memory; no worker reads an answer that is still being sent when its
+  // group is halted. Under other consistencies parameters may change while gRPC still sends, so they are
+  // copied (50 us for 1 MiB). A second buffer would cost the same copy, since updates are made in place.
   const auto release = [](void* owner) { delete static_cast<std::shared_ptr<ServedStore>*>(owner); };
   const grpc::Slice payload =
       served_->store->lock_step()
@@ -412,9 +407,7 @@ void GrpcParameterServer::Record(const proto::AppliedPush& push) {
   bool full = false;
   {
     MutexLock lock(mu_);
-    proto::AppliedPush& applied = *applied_.add_push();
-    applied = push;
-    applied.set_worker(served_->workers[push.worker()]);
+    *applied_.add_push() = push;
     full = applied_.push_size() > kMaxApplied;
   }
   if (!full) return;

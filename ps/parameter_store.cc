@@ -23,25 +23,27 @@ ParameterStore::ParameterStore(StoreConfig config, ShardLayout layout, std::uniq
                                Stream& stream)
     : config_(std::move(config)),
       layout_(std::move(layout)),
-      most_workers_(config_.workers),
-      rule_(CreateRule(config_.parameter_server, config_.workers, config_.global_batch)),
+      most_workers_(config_.workers.size()),
+      rule_(CreateRule(config_.parameter_server, static_cast<int>(most_workers_), config_.global_batch)),
       lock_step_(rule_->lock_step()),
       answers_with_values_(!PullsBeforeStep(config_.parameter_server)),
       checks_(config_),
       state_(layout_, config_.slots, std::move(optimizer), stream, keeps_undo()),
-      gradients_(config_.workers, SummationOf(config_.parameter_server, lock_step_)),
-      arrived_(config_.workers, lock_step_ ? layout_.local_size() : 0),
+      gradients_(static_cast<int>(most_workers_), SummationOf(config_.parameter_server, lock_step_)),
+      arrived_(static_cast<int>(most_workers_), lock_step_ ? layout_.local_size() : 0),
       norms_(config_, lock_step_, layout_, checks_) {
   Serve(config_.workers);
 }
 
-void ParameterStore::Serve(int workers) {
+void ParameterStore::Serve(const std::vector<int>& workers) {
+  const auto count = static_cast<int>(workers.size());
   config_.workers = workers;
-  rule_ = CreateRule(config_.parameter_server, workers, config_.global_batch);
-  all_workers_.resize(workers);
+  rule_ = CreateRule(config_.parameter_server, count, config_.global_batch);
+  all_workers_.resize(count);
   std::iota(all_workers_.begin(), all_workers_.end(), 0);
-  inboxes_.assign(workers, {});
-  arrived_ = ArrivalCount(workers, lock_step_ ? layout_.local_size() : 0);
+  inboxes_.assign(count, {});
+  for (int rank = 0; rank < count; ++rank) inboxes_[rank].worker = workers[rank];
+  arrived_ = ArrivalCount(count, lock_step_ ? layout_.local_size() : 0);
 }
 
 absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(StoreConfig config, ShardLayout layout,
@@ -235,16 +237,17 @@ absl::Status ParameterStore::SetVersion(int64_t version) {
   return absl::OkStatus();
 }
 
-absl::Status ParameterStore::StepBack(int64_t version, uint32_t generation, int workers) {
+absl::Status ParameterStore::StepBack(int64_t version, uint32_t generation, const std::vector<int>& workers) {
   TETHYS_RETURN_IF_ERROR(broken_);
-  if (workers < 1 || workers > most_workers_) {
-    return absl::InvalidArgumentError(absl::StrCat("server ", config_.server, " is told to serve ", workers,
-                                                   " workers, but the job has from 1 to ", most_workers_));
+  if (workers.empty() || workers.size() > most_workers_) {
+    return absl::InvalidArgumentError(absl::StrCat("server ", config_.server, " is told to serve ",
+                                                   workers.size(), " workers, but the job has from 1 to ",
+                                                   most_workers_));
   }
-  if (generation <= checks_.generation()) {
+  if (generation <= config_.generation) {
     return absl::InvalidArgumentError(
         absl::StrCat("server ", config_.server, " is told to step back under generation ", generation,
-                     ", but its generation is ", checks_.generation(), "; the new generation must be later"));
+                     ", but its generation is ", config_.generation, "; the new generation must be later"));
   }
   // Whether the last update, which is complete, is to be taken back.
   const bool whole = version == version_ - 1 && state_.undo_number() == version_;
@@ -262,7 +265,7 @@ absl::Status ParameterStore::StepBack(int64_t version, uint32_t generation, int 
   norms_.Drop();
   gradients_.ForgetAll();
   Serve(workers);
-  checks_.SetGeneration(generation);
+  config_.generation = generation;
   return absl::OkStatus();
 }
 

@@ -82,6 +82,8 @@ class ParameterStore {
   uint32_t incarnation(int worker) const { return inboxes_[worker].incarnation; }
 
   const ShardLayout& layout() const { return layout_; }
+  // The workers that the store serves now (StoreConfig::workers).
+  const std::vector<int>& workers() const { return config_.workers; }
   // The number of applied updates, including updates before a restored checkpoint.
   int64_t version() const { return version_; }
   bool lock_step() const { return lock_step_; }
@@ -98,18 +100,18 @@ class ParameterStore {
   // update, if no later update has begun. (A worker pushes only after all servers have answered its previous
   // push, so the servers of a job differ by one version at most, and all can step back to the lowest of their
   // versions.) Gradients that workers have pushed for later updates are dropped. From then on the store
-  // serves a group of `workers` workers, at most as many as in StoreConfig, under the new `generation`; they
-  // count their pushes from 1. A store without shards takes any version. An error changes nothing.
+  // serves these workers (StoreConfig::workers), at most as many as at first, under the new `generation`;
+  // they count their pushes from 1. A store without shards takes any version. An error changes nothing.
   // FailedPrecondition: no undo, another version, or the store has failed before. InvalidArgument: the
   // generation is not a later one, or the number of workers is impossible.
-  absl::Status StepBack(int64_t version, uint32_t generation, int workers);
+  absl::Status StepBack(int64_t version, uint32_t generation, const std::vector<int>& workers);
 
  private:
   ParameterStore(StoreConfig config, ShardLayout layout, std::unique_ptr<Optimizer> optimizer,
                  Stream& stream);
   absl::Status Allocate();
-  // Begins to serve `workers` workers, none of which has pushed yet.
-  void Serve(int workers);
+  // Begins to serve these workers, none of which has pushed yet.
+  void Serve(const std::vector<int>& workers);
   bool keeps_undo() const { return lock_step_ && config_.keeps_undo; }
   absl::Status Admit(const Frame& frame);
   // Begins anew with the worker's next process. The unapplied push and the pulls of the earlier process are
@@ -155,7 +157,7 @@ class ParameterStore {
 
   StoreConfig config_;
   const ShardLayout layout_;
-  const int most_workers_;
+  const size_t most_workers_;
   std::unique_ptr<ConsistencyRule> rule_;
   const bool lock_step_;
   const bool answers_with_values_;  // Answers to pushes have values. Answers to pulls always do.

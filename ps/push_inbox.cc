@@ -21,7 +21,7 @@ proto::AppliedPush PushInbox::Apply(int64_t version, int64_t push_staleness) {
   applied = push;
   staleness = push_staleness;
   proto::AppliedPush record;
-  record.set_worker(static_cast<int32_t>(applied.rank));
+  record.set_worker(worker);
   record.set_incarnation(incarnation);
   record.set_sequence(static_cast<int64_t>(applied.sequence));
   record.set_sample_begin(static_cast<int64_t>(applied.sample_begin));

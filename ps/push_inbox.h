@@ -16,6 +16,7 @@
 namespace tethys {
 
 struct PushInbox {
+  int worker = 0;  // The worker's index.
   uint32_t incarnation = 0;
   Frame applied;                   // Header of the last applied push; sequence 0: none yet.
   int64_t staleness = 0;           // Staleness of the last applied push.

@@ -10,6 +10,7 @@
 namespace tethys {
 
 int ServedStore::RankOf(int worker) const {
+  const std::vector<int>& workers = store->workers();
   const auto place = absl::c_find(workers, worker);
   return place == workers.end() ? -1 : static_cast<int>(place - workers.begin());
 }
@@ -24,8 +25,8 @@ absl::StatusOr<std::shared_ptr<ServedStore>> ServedStore::Create(const proto::Jo
                       .job_hash = plan.job_hash(),
                       .model_signature = plan.model_signature(),
                       .generation = generation};
-  served->workers.resize(std::max(1, plan.job().workers()));
-  absl::c_iota(served->workers, 0);
+  std::vector<int> workers(std::max(1, plan.job().workers()));
+  absl::c_iota(workers, 0);
   TETHYS_ASSIGN_OR_RETURN(served->device, CreateCpuDevice(threads));
   TETHYS_ASSIGN_OR_RETURN(served->stream, served->device->CreateStream());
 
@@ -42,7 +43,7 @@ absl::StatusOr<std::shared_ptr<ServedStore>> ServedStore::Create(const proto::Jo
   TETHYS_ASSIGN_OR_RETURN(
       served->store,
       ParameterStore::Create(StoreConfig{.server = server,
-                                         .workers = static_cast<int>(served->workers.size()),
+                                         .workers = std::move(workers),
                                          .generation = generation,
                                          .slots = SlotsOf(optimizer_config),
                                          .schedule = ScheduleOf(plan),

@@ -4,7 +4,6 @@
 #define TETHYS_PS_SERVED_STORE_H_
 
 #include <memory>
-#include <vector>
 
 #include "proto/plan.pb.h"
 #include "ps/parameter_store.h"
@@ -14,14 +13,11 @@ namespace tethys {
 
 struct ServedStore {
   HandshakeExpectation expected;
-  // The index of each worker that the store serves, by its rank: in lock step the workers of the group,
-  // otherwise all workers of the job.
-  std::vector<int> workers;
   std::unique_ptr<Device> device;
   std::unique_ptr<Stream> stream;
   std::unique_ptr<ParameterStore> store;
 
-  // The rank of the worker; -1: the store does not serve it.
+  // The rank of the worker with this index; -1: the store does not serve it.
   int RankOf(int worker) const;
 
   // Creates a store with the plan's initial values, at version 0, on a device with `threads` threads.

@@ -19,7 +19,9 @@ namespace tethys {
 // The settings of the job that a server's store needs, besides the layout of its shards.
 struct StoreConfig {
   int server = 0;
-  int workers = 1;
+  // The index of each worker, by the rank under which it pushes: in lock step the workers of the group,
+  // otherwise all workers of the job.
+  std::vector<int> workers = {0};
   uint32_t generation = 0;
   std::vector<OptimizerSlot> slots;
   LearningRateSchedule schedule;

@@ -3,6 +3,8 @@
 #ifndef TETHYS_RUNTIME_CLUSTER_GROUP_PLACE_H_
 #define TETHYS_RUNTIME_CLUSTER_GROUP_PLACE_H_
 
+#include <vector>
+
 #include "proto/chief.pb.h"
 #include "proto/member.pb.h"
 
@@ -23,6 +25,15 @@ inline WorkerPlace PlaceIn(const proto::Group& group, int index) {
     ++place.world;
   }
   return place;
+}
+
+// The indices of the group's workers, by rank.
+inline std::vector<int> WorkersIn(const proto::Group& group) {
+  std::vector<int> workers;
+  for (const proto::Member& member : group.member()) {
+    if (member.role() == proto::WORKER) workers.push_back(member.index());
+  }
+  return workers;
 }
 
 }  // namespace tethys

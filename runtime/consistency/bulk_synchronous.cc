@@ -24,7 +24,8 @@ class BulkSynchronousRule : public ConsistencyRule {
     for (const Worker& other : workers_) {
       if (!other.open || other.push.position == push.position) continue;
       return absl::InvalidArgumentError(absl::StrCat("the schedule position of this push is sample ",
-                                                     push.position, ", but the position of worker ",
+                                                     push.position,
+                                                     ", but the position of the worker of rank ",
                                                      other.push.worker, " is sample ", other.push.position));
     }
     return absl::OkStatus();

@@ -37,7 +37,7 @@ class StoreSteps {
   }
 
   void Step() {
-    const auto workers = static_cast<int>(served_->workers.size());
+    const auto workers = static_cast<int>(served_->store->workers().size());
     for (const StepMessage& message : messages_) {
       for (int worker = 0; worker < workers; ++worker) Push(worker, message.range);
     }

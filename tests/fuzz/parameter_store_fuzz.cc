@@ -130,7 +130,7 @@ std::unique_ptr<ParameterStore> MakeStore(const proto::ParameterServer& consiste
   proto::Optimizer optimizer;
   optimizer.set_learning_rate(1);
   optimizer.mutable_schedule()->mutable_linear_decay();
-  StoreConfig config{.workers = kWorkers,
+  StoreConfig config{.workers = {0, 1},
                      .generation = kGeneration,
                      .slots = {},
                      .schedule = LearningRateSchedule(optimizer, {.job = 1000}),

@@ -282,7 +282,7 @@ TEST_F(ClippedStoreTest, ServerWithoutShardsRefusesNormExchanges) {
   config.mutable_bulk_synchronous();
   optimizer_.set_learning_rate(1);
   store_ = *ParameterStore::Create(StoreConfig{.server = 2,
-                                               .workers = 1,
+                                               .workers = {0},
                                                .generation = 7,
                                                .slots = {},
                                                .schedule = LearningRateSchedule(optimizer_, {.job = 1000}),

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,7 +49,7 @@ class ParameterStoreTest : public ::testing::Test {
     for (const auto& shard : layout.shards()) regions.push_back(shard.local);
     optimizer_.set_learning_rate(1);
     store_ = *ParameterStore::Create(StoreConfig{.server = 2,
-                                                 .workers = workers,
+                                                 .workers = Indices(workers),
                                                  .generation = 7,
                                                  .slots = SlotsOf(optimizer_),
                                                  .schedule = LearningRateSchedule(optimizer_, {.job = 1000}),
@@ -58,6 +59,12 @@ class ParameterStoreTest : public ::testing::Test {
                                                  .measures = measures_,
                                                  .keeps_undo = keeps_undo_},
                                      std::move(layout), std::make_unique<FakeOptimizer>(regions), stream_);
+  }
+  // The indices of `count` workers: 0, 1, ...
+  static std::vector<int> Indices(int count) {
+    std::vector<int> workers(count);
+    std::iota(workers.begin(), workers.end(), 0);
+    return workers;
   }
   void MakeBulk(int workers, proto::BulkSynchronous::Summation summation = proto::BulkSynchronous::ORDERED) {
     proto::ParameterServer config;

@@ -116,10 +116,9 @@ TEST_F(ParameterStoreTest, LearningRateDependsOnSamplesUsed) {
 TEST_F(ParameterStoreTest, WorkersMustAgreeOnTheSchedule) {
   MakeBulk(2);
   Do({.worker = 0, .position = 10});
-  EXPECT_THAT(
-      Do({.worker = 1, .position = 20}),
-      HasSubstr(
-          "the schedule position of this push is sample 20, but the position of worker 0 is sample 10"));
+  EXPECT_THAT(Do({.worker = 1, .position = 20}),
+              HasSubstr("the schedule position of this push is sample 20, but the position of the worker of "
+                        "rank 0 is sample 10"));
   EXPECT_EQ(Do({.worker = 1, .position = 10}), "w0 v1, w1 v1");
 }
 

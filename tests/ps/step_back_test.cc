@@ -33,7 +33,7 @@ class StepBackTest : public ParameterStoreTest {
             .part = part,
             .generation = generation};
   }
-  std::string StepBack(int64_t version, uint32_t generation = 8, int workers = 2) {
+  std::string StepBack(int64_t version, uint32_t generation = 8, const std::vector<int>& workers = {0, 1}) {
     return StatusText(store_->StepBack(version, generation, workers));
   }
   // Parameters and slots, bit by bit.
@@ -178,22 +178,24 @@ TEST_F(StepBackTest, FewerAndThenMoreWorkersMakeTheStepsAfterAStepBack) {
     MakeBulk(2, summation);
     MakeStep(0);
     Do(PushOf(1, 1, {0, 19}));  // Worker 0 is lost before it has pushed.
-    EXPECT_EQ(StepBack(1, 8, 1), "OK");
+    EXPECT_EQ(StepBack(1, 8, {1}), "OK");
     EXPECT_THAT(Do(PushOf(0, 1, {0, 19}, 8, 1)), HasSubstr("w0 v2"));
+    EXPECT_EQ(actions_.applied.back().worker(), 1) << "records name the worker by its index";
+    EXPECT_THAT(Do(PushOf(0, 9, {0, 19}, 8, 1)), HasSubstr("server 2 refuses worker 1, step 9"));
     EXPECT_THAT(Do(PushOf(1, 2, {0, 19}, 8, 1)), HasSubstr("the job has 1 workers"));
-    EXPECT_EQ(StepBack(2, 9, 2), "OK");
+    EXPECT_EQ(StepBack(2, 9), "OK");
     MakeStep(2, 9, 2);
     const std::vector<uint32_t> state = State();
     // The same updates without a loss: one worker makes step 1 alone.
     MakeBulk(2, summation);
     MakeStep(0);
-    EXPECT_EQ(StepBack(1, 8, 1), "OK");
+    EXPECT_EQ(StepBack(1, 8, {1}), "OK");
     Do(PushOf(0, 1, {0, 19}, 8, 1));
-    EXPECT_EQ(StepBack(2, 9, 2), "OK");
+    EXPECT_EQ(StepBack(2, 9), "OK");
     MakeStep(2, 9, 2);
     EXPECT_EQ(State(), state);
-    EXPECT_THAT(StepBack(3, 10, 3), HasSubstr("the job has from 1 to 2"));
-    EXPECT_THAT(StepBack(3, 10, 0), HasSubstr("is told to serve 0 workers"));
+    EXPECT_THAT(StepBack(3, 10, {0, 1, 2}), HasSubstr("the job has from 1 to 2"));
+    EXPECT_THAT(StepBack(3, 10, {}), HasSubstr("is told to serve 0 workers"));
   }
 }
 

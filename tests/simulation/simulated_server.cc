@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "runtime/cluster/group_place.h"
 #include "runtime/cluster/job_plan.h"
 #include "tests/ps/parameter_store_doubles.h"
 #include "tests/simulation/simulated_worker.h"
@@ -44,16 +45,12 @@ void SimulatedServer::JoinGroup() {
   if (store_ == nullptr) {
     LeaveUnlessOk(BeginStore());
   } else {
-    workers_.clear();
-    for (const proto::Member& member : form.group().member()) {
-      if (member.role() == proto::WORKER) workers_.push_back(member.index());
-    }
     const int64_t version = world().Misbehaves(Fault::kKeepsStep, 1) ? store_->version() : form.step();
-    LeaveUnlessOk(store_->StepBack(version, generation_, static_cast<int>(workers_.size())));
+    LeaveUnlessOk(store_->StepBack(version, generation_, WorkersIn(form.group())));
     world().invariants().OnStepBack(id().index, version);
   }
   if (!alive()) return;
-  streams_.assign(workers_.size(), {});
+  streams_.assign(store_->workers().size(), {});
   serving_ = true;
   proto::FromTask formed;
   formed.mutable_formed()->set_generation(generation_);
@@ -65,14 +62,14 @@ void SimulatedServer::JoinGroup() {
 absl::Status SimulatedServer::BeginStore() {
   const proto::JobPlan& plan = setup_.plan();
   const SmallModel& model = world().model();
-  workers_.resize(plan.job().workers());
-  std::iota(workers_.begin(), workers_.end(), 0);
+  std::vector<int> workers(plan.job().workers());
+  std::iota(workers.begin(), workers.end(), 0);
   ShardLayout layout = *ShardLayout::Create(plan.placement(), id().index, model.arena_size());
   std::vector<Range> regions;
   for (const ShardLayout::Shard& shard : layout.shards()) regions.push_back(shard.local);
   absl::StatusOr<std::unique_ptr<ParameterStore>> store = ParameterStore::Create(
       StoreConfig{.server = id().index,
-                  .workers = plan.job().workers(),
+                  .workers = std::move(workers),
                   .generation = generation_,
                   .slots = SlotsOf(plan.job().optimizer()),
                   .schedule = ScheduleOf(plan),
@@ -157,9 +154,10 @@ void SimulatedServer::FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::F
 
 void SimulatedServer::OnConnection(SimulatedWorker& worker, const std::shared_ptr<Connection>& connection) {
   if (!serving_) return connection->Close(*this, absl::UnavailableError("the server is not ready yet"));
-  const auto place = std::find(workers_.begin(), workers_.end(), worker.id().index);
-  const auto rank = place - workers_.begin();
-  const bool old = worker.generation() != generation_ || place == workers_.end();
+  const std::vector<int>& workers = store_->workers();
+  const auto place = std::find(workers.begin(), workers.end(), worker.id().index);
+  const auto rank = place - workers.begin();
+  const bool old = worker.generation() != generation_ || place == workers.end();
   if (old || worker.incarnation() < store_->incarnation(static_cast<int>(rank))) {
     return connection->Close(*this, absl::FailedPreconditionError("this worker was declared lost"));
   }
@@ -189,12 +187,10 @@ void SimulatedServer::OnFrame(const std::shared_ptr<Connection>& connection, con
 }
 
 void SimulatedServer::Record(const proto::AppliedPush& push) {
-  if (!world().Misbehaves(Fault::kUnreportedPush, 0.05)) {
-    proto::AppliedPush& applied = *applied_.add_push();
-    applied = push;
-    applied.set_worker(workers_[push.worker()]);
-  }
-  world().disturbances().Reach(Point::kApplying, {this, streams_[push.worker()].worker});
+  if (!world().Misbehaves(Fault::kUnreportedPush, 0.05)) *applied_.add_push() = push;
+  const std::vector<int>& workers = store_->workers();
+  const auto rank = std::find(workers.begin(), workers.end(), push.worker()) - workers.begin();
+  world().disturbances().Reach(Point::kApplying, {this, streams_[rank].worker});
 }
 
 void SimulatedServer::Reply(const ParameterReply& reply) {

@@ -50,7 +50,6 @@ class SimulatedServer final : public SimulatedTask, public StoreActions {
   std::shared_ptr<ParameterStore> store_;  // In lock step, answers are read from the store when they arrive.
   bool serving_ = false;
   std::vector<WorkerStream> streams_;  // By rank.
-  std::vector<int> workers_;           // The indices of the workers that are served, by rank.
   proto::AppliedPushes applied_;
 };
 
