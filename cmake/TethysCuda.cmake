@@ -59,7 +59,7 @@ if(NOT TETHYS_CUDA STREQUAL "OFF" AND NOT TETHYS_CUDA_MISSING)
   add_library(tethys_nvidia INTERFACE)
   target_include_directories(tethys_nvidia SYSTEM INTERFACE ${TETHYS_CUDA_INCLUDE} ${TETHYS_CUDNN_INCLUDE}
     ${TETHYS_NCCL_INCLUDE})
-  # The CUDA runtime is linked statically: it finds the driver itself and says when there is none.
+  # The CUDA runtime is linked statically. It loads the driver at run time and reports an error if there is none.
   target_link_libraries(tethys_nvidia INTERFACE ${TETHYS_NCCL_LIBRARY} ${TETHYS_CUDNN_LIBRARY} ${TETHYS_CUBLASLT_LIBRARY}
     ${TETHYS_CUDART_LIBRARY} Threads::Threads dl rt)
 endif()

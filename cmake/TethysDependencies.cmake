@@ -1,5 +1,5 @@
-# Looks for libraries and programs, all of which the distribution provides. If a required one is missing, the
-# configuration stops. Optional libraries and programs that are missing are listed at the end, with the
+# Looks for libraries and programs, all of which the Linux distribution provides. If a required library or program is
+# missing, the configuration stops. Optional libraries and programs that are missing are listed at the end, with the
 # features that are lost without them.
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
@@ -9,7 +9,8 @@ find_package(Protobuf REQUIRED)
 find_package(gRPC CONFIG REQUIRED)
 find_program(TETHYS_GRPC_PLUGIN grpc_cpp_plugin REQUIRED)
 
-# On Debian oneDNN's own CMake package requires OpenCL, which a CPU build does not need. So look for the library.
+# Debian's CMake package of oneDNN requires OpenCL, which a CPU build does not need. So this file looks for oneDNN's
+# library directly.
 find_path(TETHYS_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp)
 find_library(TETHYS_DNNL_LIBRARY dnnl)
 if(NOT TETHYS_DNNL_INCLUDE OR NOT TETHYS_DNNL_LIBRARY)
@@ -19,7 +20,7 @@ add_library(tethys_dnnl INTERFACE)
 target_include_directories(tethys_dnnl SYSTEM INTERFACE ${TETHYS_DNNL_INCLUDE})
 target_link_libraries(tethys_dnnl INTERFACE ${TETHYS_DNNL_LIBRARY})
 
-# Decoders of pictures.
+# Image decoders.
 find_package(PNG REQUIRED)
 find_path(TETHYS_TURBOJPEG_INCLUDE turbojpeg.h)
 find_library(TETHYS_TURBOJPEG_LIBRARY turbojpeg)
@@ -30,10 +31,10 @@ add_library(tethys_pictures INTERFACE)
 target_include_directories(tethys_pictures SYSTEM INTERFACE ${TETHYS_TURBOJPEG_INCLUDE})
 target_link_libraries(tethys_pictures INTERFACE PNG::PNG ${TETHYS_TURBOJPEG_LIBRARY})
 
-# Transfers data from other machines, for libtethys_remote.so (runtime/remote/curl).
+# libcurl transfers data from other machines, for libtethys_remote.so (runtime/remote/curl).
 find_package(CURL 7.85 QUIET)
 
-# Chart.js draws the charts of reports; every report contains a copy of it.
+# Chart.js draws the charts of reports; every report contains a copy of Chart.js.
 find_file(TETHYS_CHART_LIBRARY chart.min.js PATHS /usr/share/javascript/chart.js NO_DEFAULT_PATH)
 if(NOT TETHYS_CHART_LIBRARY)
   message(FATAL_ERROR "Chart.js was not found: install libjs-chart.js (Debian, Ubuntu)")

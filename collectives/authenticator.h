@@ -1,6 +1,6 @@
-// How the ranks of a ring prove to one another that they belong to it. A ring itself knows nothing of jobs:
-// job_authenticator.h authenticates the workers of a job, and another Authenticator may authenticate any
-// other processes.
+// The interface by which the ranks of a ring prove to one another that they belong to the ring. The code of a
+// ring does not depend on jobs: job_authenticator.h implements this interface for the workers of a job, and
+// another implementation may authenticate other processes.
 //
 // Used by the thread that forms the ring. No call blocks.
 #ifndef TETHYS_COLLECTIVES_AUTHENTICATOR_H_

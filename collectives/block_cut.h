@@ -16,8 +16,8 @@ namespace tethys {
 constexpr int64_t kDirectElements = 4 * 1024;
 
 // The largest number of elements in a frame (256 KiB). A receiver buffers a whole frame before it adds the
-// elements and passes them on. On loopback, half this size costs a few per cent more processor time; an
-// eighth of it costs a third more.
+// elements and passes them on. On loopback, half this size costs a few per cent more processor time, and
+// one eighth of this size costs a third more.
 constexpr int64_t kChunkElements = 64 * 1024;
 
 // Block `index` of the `world` blocks of a vector of `count` elements. The first (count mod world) blocks

@@ -5,7 +5,8 @@
 namespace tethys {
 namespace {
 
-// True if `range` ends directly below `above`, with at most the padding that aligns `above` between them.
+// True if `range` ends directly below `above`, so that nothing lies between the two ranges except padding
+// that aligns the begin of `above`.
 bool TouchesFromBelow(const Range& range, const Range& above) {
   return range.end() <= above.begin && AlignUp(range.end()) >= above.begin;
 }

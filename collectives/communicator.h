@@ -69,11 +69,11 @@ class Communicator {
   // Returns a communicator of the ranks that gave the same colour, in the order of their ranks; null on ranks
   // that gave a negative colour. The new communicator is independent of this one and may outlive it. If it
   // cannot be formed on one rank, Split also fails on the other ranks of the same colour, and this
-  // communicator stays usable. No other communicator may be formed through the same listener meanwhile.
+  // communicator stays usable. During Split, no other communicator may be formed through the same listener.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int colour) = 0;
 
   // Returns zeroed, page-aligned memory for `count` floats, in which ranks of one host reduce vectors in
-  // place without a copy. The memory lives as long as the communicator. Null if any other memory is as fast.
+  // place without a copy. The memory lives as long as the communicator. Null if ordinary memory is as fast.
   // This is a collective: every rank calls it once, with the same count.
   virtual absl::StatusOr<float*> AllocateForReduction(int64_t count) {
     (void)count;
@@ -83,17 +83,18 @@ class Communicator {
   // Bytes sent and received so far, including frame headers.
   virtual TrafficCount traffic() const = 0;
 
-  // Makes every blocked or later call on this rank return `reason`. The call sends `reason` to all peers, so
-  // it may take another 2 s if a peer does not receive. Thread-safe.
+  // Makes every blocked or later call on this rank return `reason`. That blocked or later call, not Abort
+  // itself, sends `reason` to all peers, so the call may take another 2 s if a peer does not receive.
+  // Thread-safe.
   virtual void Abort(const absl::Status& reason) = 0;
 
   // Makes every blocked or later call on this rank return `reason` soon (within 50 ms on an idle machine),
   // even if peers are stopped or unreachable. Calls return the first error if the communicator has already
   // failed; a call that is still sending this error to peers stops sending.
   //
-  // `reason` is not sent: for its peers, this rank is lost. A peer that still needs data from this rank gets
-  // Unavailable. A peer that has all data completes its collective, with the right sums. So a collective
-  // that succeeds on one rank had the parts of all ranks.
+  // `reason` is not sent to the peers, which see only that this rank is gone. A peer that still needs data
+  // from this rank gets Unavailable. A peer that has all data completes its collective, with the right sums.
+  // So a collective that succeeds on one rank has used the data of all ranks.
   //
   // Abort is for a rank that knows why all ranks must fail; Interrupt is for a group that is replaced.
   // Thread-safe; does not block.

@@ -30,9 +30,10 @@ struct Exchange {
 // own.
 absl::StatusOr<std::vector<int>> FindHosts(Communicator& all, const std::string& own_address);
 
-// AUTOMATIC chooses shared memory if all ranks are on one host, shared memory inside hosts and TCP between
-// them if some ranks share a host, otherwise TCP. It also chooses TCP if memory cannot be shared. It measures
-// nothing, so that repeats of a job exchange in the same way.
+// With AUTOMATIC, all ranks use shared memory if they are on one host. If only some ranks share a host, ranks
+// use shared memory inside each host and TCP between hosts. If no ranks share a host, or memory cannot be
+// shared, all ranks use TCP. The choice depends on no measurement, so that every run of a job makes the same
+// choice.
 //
 // Raising ring.interruption ends CreateExchange and, later, every call of the communicator.
 //

@@ -116,8 +116,8 @@ absl::StatusOr<FrameReceiver::Received> FrameReceiver::Pump(SecureSocket& socket
   Received received;
   TETHYS_ASSIGN_OR_RETURN(received.ready, ReadInbox());
   while (!finished() && received.ready == 0) {
-    // The inbox now holds at most the beginning of a header. While a payload is missing, only the next header
-    // is read ahead, because any more bytes would have to be copied out of the inbox.
+    // The inbox now holds at most the beginning of a header. While a payload is incomplete, only the next
+    // header is read ahead, because any more bytes would have to be copied out of the inbox.
     inbox_end_ -= inbox_begin_;
     std::memmove(inbox_.data(), inbox_.data() + inbox_begin_, inbox_end_);
     inbox_begin_ = 0;

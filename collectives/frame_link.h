@@ -1,7 +1,7 @@
 // The two directions of a connection between ranks. During a collective, each direction is a stream of pieces
 // of memory, cut into frames. Sockets are non-blocking: Pump sends as much as the socket accepts, or receives
-// as much as it has. Used by the communicator's thread only. After the largest collective has run once,
-// nothing allocates.
+// all data that the socket has. Used by the communicator's thread only. After the largest collective has run
+// once, no call allocates memory.
 //
 // All frames of a stream carry the same header except for sequence number and length, and each header is
 // checked. The first frame of a stream, which may be empty, tells the peer which collective this rank is in.
@@ -32,7 +32,8 @@ constexpr int64_t kChunkBytes = kChunkElements * static_cast<int64_t>(sizeof(flo
 struct Piece {
   char* data = nullptr;
   int64_t bytes = 0;
-  bool add = false;  // True: the bytes are floats, and the receiver adds the floats that arrive to them.
+  // True: the bytes are floats, and the receiver adds them to the floats of its own piece.
+  bool add = false;
 };
 
 // Returns the Status that an error frame reports. Never OK, even if the peer sent an invalid code.
@@ -51,7 +52,7 @@ class FrameSender {
   // Ends the stream with an error frame, directly after the frame that is being sent.
   void StartError(const Frame& header, const absl::Status& error);
 
-  // Returns the bytes sent. Unavailable: the peer is gone.
+  // Returns the number of bytes sent. Unavailable: the connection to the peer is lost.
   absl::StatusOr<int64_t> Pump(SecureSocket& socket);
   // True if the socket is full and a frame is not yet sent completely.
   bool blocked() const { return parts_[0].iov_len + parts_[1].iov_len > 0; }
@@ -87,13 +88,13 @@ class FrameReceiver {
   void Start(const Frame& own, int peer_rank, uint32_t peer_incarnation, absl::Span<const Piece> pieces);
 
   // Reads until a chunk is complete or the socket has no more data. InvalidArgument: the peer is in another
-  // collective. Unavailable: the peer is gone. DataLoss: a frame was damaged in transit. Other errors come
-  // from the peer's error frame.
+  // collective. Unavailable: the connection to the peer is lost. DataLoss: a frame was damaged in transit.
+  // Other errors come from the peer's error frame.
   absl::StatusOr<Received> Pump(SecureSocket& socket);
   bool finished() const { return next_piece_ == pieces_.size() && opened_; }
   // True if the peer has announced, since its last payload, that it is waiting for another rank.
   bool peer_waits() const { return peer_waits_; }
-  // True if the peer has sent an error frame or its beginning.
+  // True if an error frame, or at least its header, has arrived from the peer.
   bool peer_failed() const { return frame_.kind == FrameKind::kError; }
 
  private:
@@ -116,9 +117,9 @@ class FrameReceiver {
 
   // State of the current frame.
   Frame frame_;
-  char* payload_ = nullptr;  // Where the missing bytes of the payload go.
+  char* payload_ = nullptr;  // The address at which to store the missing bytes.
   int64_t missing_bytes_ = 0;
-  std::vector<float> addend_;  // Buffer for a chunk that is added.
+  std::vector<float> addend_;  // The chunk that will be added to a piece.
   std::string error_;
 
   // Read-ahead buffer, so that one system call reads a short frame completely. May hold the beginning of the

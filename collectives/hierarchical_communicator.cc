@@ -1,5 +1,5 @@
-// Idea. Three communicators: `local` of the ranks of a host, `leaders` of the first rank of each host, `all`
-// of all ranks.
+// Idea. Each operation uses some of three communicators: `local` connects the ranks of a host, `leaders`
+// connects the first ranks of all hosts, and `all` connects all ranks.
 //
 //   all-reduce       local all-reduce; leaders all-reduce; each leader gives the sums to its host
 //   reduce-scatter   local all-reduce; leaders reduce-scatter; each leader gives its block to its host, whose
@@ -8,11 +8,11 @@
 //                    the parts of the other hosts
 //   messages         local inside a host, otherwise `all`
 //
-// Invariant. An error of one communicator reaches all ranks: a rank that gets it aborts the other two
-// communicators and calls a barrier on each, which fails at once and thereby reports the error to the other
-// ranks of the communicator. (Interrupt makes this rank lost in all three communicators, so an interrupted
-// rank reports nothing.) `local` has a longer timeout than the other two communicators, because its ranks
-// wait while the leader waits for other hosts.
+// Invariant. An error of one communicator reaches all ranks. A rank that gets the error aborts the other two
+// communicators and calls a barrier on each. The barrier fails at once and sends the error to the other ranks
+// of that communicator. (Interrupt makes this rank lost in all three communicators, so an interrupted rank
+// reports nothing.) `local` has a longer timeout than the other two communicators, because its ranks wait
+// while the leader waits for other hosts.
 #include "collectives/hierarchical_communicator.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@
 namespace tethys {
 namespace {
 
-// Ascending ranges that cover the same bytes as `parts`; neighbours are joined.
+// Returns ascending ranges that cover the same bytes as `parts`. Adjacent ranges are joined.
 std::vector<Range> Joined(std::vector<Range> parts) {
   std::erase_if(parts, [](const Range& part) { return part.count == 0; });
   std::sort(parts.begin(), parts.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
@@ -216,8 +216,8 @@ class HierarchicalCommunicator final : public Communicator {
     }
     return status;
   }
-  // Aborts `others`, then calls a barrier, because the other ranks learn of an abort only through a later
-  // call.
+  // Aborts `others`, then calls a barrier on `others`. Abort itself sends nothing; the barrier sends `status`
+  // to the other ranks.
   static void Tell(Communicator* others, const absl::Status& status) {
     if (others == nullptr) return;
     others->Abort(status);

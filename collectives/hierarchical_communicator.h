@@ -22,7 +22,7 @@ int HostCount(const std::vector<int>& hosts);
 // between the hosts. Called by every rank of `all`, with equal `hosts`, at the same time. `shared` has the
 // names of all ranks; its step_timeout is the timeout of `all`.
 //
-// On success `all` is moved from; on an error it is left as it is. Has the errors of
+// On success `all` is moved from; on an error `all` is unchanged. Has the errors of
 // CreateSharedMemoryCommunicator and of Split.
 absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicatorOfHosts(std::unique_ptr<Communicator>& all,
                                                                         const std::vector<int>& hosts,

@@ -12,7 +12,7 @@ class JobAuthenticator final : public Authenticator {
 
   std::string Prove(const RankClaim& own, uint64_t nonce) const override {
     proto::Handshake handshake = identity_;
-    handshake.set_index(static_cast<uint32_t>(own.rank));  // Within a ring, processes go by their ranks.
+    handshake.set_index(static_cast<uint32_t>(own.rank));  // In a ring, the index is the rank.
     handshake.set_incarnation(own.incarnation);
     handshake.set_generation(own.generation);
     CompleteHandshake(token_, nonce, handshake);

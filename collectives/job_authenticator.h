@@ -1,5 +1,5 @@
-// Authenticates the ranks of a job: each proves that it knows the job's token, and that it has the same
-// build, job, model and role (runtime/cluster/handshake.h).
+// Authenticates the ranks of a job: each rank proves to its peer that it knows the job's token, and that its
+// build, job, model and role equal the peer's (runtime/cluster/handshake.h).
 #ifndef TETHYS_COLLECTIVES_JOB_AUTHENTICATOR_H_
 #define TETHYS_COLLECTIVES_JOB_AUTHENTICATOR_H_
 

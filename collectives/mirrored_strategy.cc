@@ -33,8 +33,8 @@ class LayerSums final : public StreamReducer {
 
 // Invariants:
 // 1. The communicator is used by one thread at a time, which has set reducing_. While backward runs, this is
-// the communication thread. In EnqueueEnd the training thread reduces, too: otherwise it would be idle, and a
-// hand-over between threads would be needed.
+// the communication thread. In EnqueueEnd the training thread reduces buckets, too. Otherwise it would be
+// idle, and would have to hand the buckets over to the communication thread.
 // 2. Every worker reduces bucket i after bucket i-1, so that all workers reduce the same ranges in the same
 // order.
 // 3. Between BeginStep and the end of EnqueueEnd a bucket belongs to the training thread until all its ranges
@@ -87,7 +87,7 @@ class MirroredStrategy final : public Strategy {
     if (update_.has_value()) TETHYS_RETURN_IF_ERROR(update_->Prepare(arenas));
     ready_ranges_ = static_cast<int64_t>(ready_order.size());
     MutexLock lock(mu_);
-    // The traffic up to here formed the group and belongs to no step.
+    // The traffic so far was caused by forming the group, so no step counts it.
     traffic_ = reported_ = communicator_->traffic();
     reported_of_layers_ = TrafficOfLayers();
     buckets_ = std::move(buckets);
@@ -161,7 +161,7 @@ class MirroredStrategy final : public Strategy {
   }
 
   // The arenas are host memory, so the update has already run. The sums have the same bits on all workers, so
-  // either all workers refuse them or none does.
+  // either all workers refuse the update (because a gradient is not finite) or none does.
   absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo& step, const Event&) override {
     if (update_.has_value()) TETHYS_RETURN_IF_ERROR(update_->Check(step));
     return outcome_;
@@ -176,7 +176,7 @@ class MirroredStrategy final : public Strategy {
     return update_.has_value() ? update_->slots() : std::vector<absl::Span<float>>();
   }
 
-  // Ends the collectives that run at this time, so that their threads see failure_.
+  // Ends the collectives in progress, so that the threads that wait in them return and read failure_.
   void Interrupt(const absl::Status& status) override {
     {
       MutexLock lock(mu_);

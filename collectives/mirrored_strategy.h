@@ -27,10 +27,10 @@ struct MirroredOptions {
   bool in_memory_of_communicator = true;
 };
 
-// `update` covers all variables of the arena. Without it, the sums stay in the gradient arena, and the caller
-// makes the update. Arenas and slots are host memory. `layers` is a second communicator among the same ranks:
-// worker_sums() uses it while `communicator` sums gradients. Null: no layer needs sums over the workers.
-// InvalidArgument: bucket_bytes < 1.
+// `update` covers all variables of the arena. Without `update`, the sums stay in the gradient arena, and the
+// caller updates the parameters. Arenas and slots are host memory. `layers` is a second communicator among
+// the same ranks: worker_sums() uses it while `communicator` sums gradients. `layers` is null if no layer
+// needs sums over the workers. InvalidArgument: bucket_bytes < 1.
 absl::StatusOr<std::unique_ptr<Strategy>> CreateMirroredStrategy(
     std::unique_ptr<Communicator> communicator, absl::optional<ReplicaUpdate> update, MirroredOptions options,
     std::unique_ptr<Communicator> layers = nullptr);

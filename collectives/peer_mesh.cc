@@ -13,12 +13,13 @@
 namespace tethys {
 namespace {
 
-// How long a failed rank tries to send its error to the other ranks (or the step timeout, if that is
-// shorter). The other ranks are reading, or are computing with free space in their sockets. On a busy machine
-// they may be slow to read.
+// A failed rank tries for this time, or for the step timeout if that is shorter, to send its error to the
+// other ranks.
+// Usually the error is sent at once: another rank either is reading, or is computing and has free space in
+// its socket buffer. On a busy machine the other ranks may be slow to read.
 constexpr Nanoseconds kFarewellTime = 2 * kSecond;
-// The number of passes over all peers without progress after which the thread sleeps. After each pass it
-// yields to other ranks on this core.
+// The number of passes over all peers without progress after which the thread sleeps. After each
+// earlier pass, the thread yields to other ranks on this core.
 constexpr int kIdleTurns = 4;
 
 // Reads and discards all data in the socket. Returns an error once the peer has closed the connection.
@@ -190,8 +191,8 @@ absl::StatusOr<Nanoseconds> PeerMesh::CheckPatience() {
     if (!peer.receiver.finished()) (peer.receiver.peer_waits() ? waiting : silent) = rank;
   }
   if (silent >= 0) return SilenceError(silent);
-  // All peers that this rank still needs are waiting, too. One of the waiting ranks waits for the silent rank
-  // itself, and will report the silent rank.
+  // All peers that this rank still needs are waiting, too. One of these peers waits directly for the rank
+  // that is silent, and will report the silent rank.
   const Nanoseconds last_resort = last_progress_ + patience + patience / 2;
   if (clock_.Now() < last_resort) return last_resort;
   return SilenceError(waiting >= 0 ? waiting : takes_nothing);

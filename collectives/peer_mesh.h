@@ -58,7 +58,7 @@ class PeerMesh {
   absl::Status Move(int from, int to);
   absl::Status Move() { return Move(-1, -1); }
 
-  // Has the contract of Communicator::Abort. Thread-safe.
+  // Have the contracts of Communicator::Abort and Communicator::Interrupt. Thread-safe.
   void Abort(const absl::Status& reason);
   void Interrupt(const absl::Status& reason);
 
@@ -89,8 +89,9 @@ class PeerMesh {
   // waiting, or fails. Returns an error if the collective has stalled too long.
   absl::StatusOr<Nanoseconds> CheckPatience();
   absl::Status SilenceError(int peer) const;
-  // "in collective 3 [reduce, ...]". The step of a message is its number among the messages that its sender
-  // has sent to its receiver.
+  // A text for errors that says what this rank is doing: "in collective 3 [reduce, ...]". In the text of a
+  // message, the step is the number of the message, counted among the messages from its sender to its
+  // receiver.
   std::string Doing() const;
 
   // Returns the reason why `peer`'s stream broke: the error that the peer reported, or the loss of the peer.

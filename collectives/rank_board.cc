@@ -20,10 +20,10 @@ namespace {
 constexpr int64_t kLineBytes = 64;  // A line of the processor's cache.
 
 // The time for which a rank spins on a counter before it sleeps. Waking a sleeping rank takes about ten
-// microseconds; a spinning rank sees a post after about 0.1 us. 200 us cover the usual delay of a peer in a
-// step of 400 us. Compared with two workers that exchange nothing, two workers that exchange gradients made
-// 0.70 to 0.75 times as many steps with 20 us of spinning, and 0.86 to 0.87 times as many with 200 us. Longer
-// spinning gained nothing (tests/bench/data_parallel_bench.py).
+// microseconds; a spinning rank sees a post after about 0.1 us. 200 us cover the usual delay of a peer in
+// a training step of 400 us. Compared with two workers that exchange nothing, two workers that exchange
+// gradients made 0.70 to 0.75 times as many steps with 20 us of spinning, and 0.86 to 0.87 times as many with
+// 200 us. Longer spinning gained nothing (tests/bench/data_parallel_bench.py).
 constexpr Nanoseconds kWatch = 200 * kMicrosecond;
 constexpr int kTurnsPerLookAtTheClock = 64;
 // The time for which a rank sleeps before it checks that its peers are alive.
@@ -50,7 +50,7 @@ void FutexWake(std::atomic<uint32_t>& word) {
 // much.
 bool Reached(uint32_t posts, uint32_t number) { return static_cast<int32_t>(posts - number) >= 0; }
 
-// RankBoard::Fail puts the last words of the rank that failed first in the place of this error.
+// RankBoard::Fail replaces this error by the error of the rank that failed first.
 absl::Status AnotherFailed() { return absl::UnavailableError("another rank has failed"); }
 
 enum Farewell : uint32_t { kNone, kWritten, kLeft };
@@ -265,8 +265,8 @@ std::string RankBoard::Doing() const {
   return absl::StrCat("in collective ", step_, " [", FrameText(notice_.frame), "]");
 }
 
-// The error of a wait that timed out. In a message it names the awaited peer; in a collective, the rank with
-// the fewest posts, because the other ranks are waiting, too.
+// The error of a wait that timed out. For a message, the error names `peer`. For a collective, the error
+// names the rank with the fewest posts, because the other ranks are waiting, too.
 absl::Status RankBoard::SilenceError(int peer) const {
   const auto lead = [this](int rank) { return static_cast<int32_t>(lines_[rank].posts.value - posts_); };
   int silent = peer;
@@ -295,8 +295,8 @@ void RankBoard::WatchPeers() {
 }
 
 absl::Status RankBoard::Fail(const absl::Status& error) {
-  // The error is published before this rank can become the first that failed, so that no rank waits for the
-  // error of the first: this rank may be stopped or killed at any moment.
+  // The error is published before first_failed_ is set to this rank. So a rank that reads first_failed_ finds
+  // the error at once, even if this rank is stopped or killed at any moment.
   const bool said = *first_failed_ == 0 && SayLastWords(error);
   int32_t none = 0;
   if (lines_[rank()].farewell == kWritten) first_failed_->compare_exchange_strong(none, rank() + 1);

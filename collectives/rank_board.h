@@ -40,8 +40,8 @@ struct RankBoardOptions {
 
 // Invariants:
 // 1. The first failure is final on every rank: all ranks that still wait get the same error, except for
-//    interrupted ranks. The first rank that fails publishes its error before its number
-//    (first_failed_), by which the other ranks notice the failure.
+//    interrupted ranks. The first rank that fails publishes its error and then its rank
+//    number (first_failed_). The other ranks notice the failure by this number.
 // 2. A rank fails only because of a peer whose post it still needs: posts are checked before last words (a
 // rank's final error).
 // 3. No rank enters collective k + 2 before all have entered k + 1, because every collective begins with a
@@ -120,8 +120,9 @@ class RankBoard {
   absl::Status CheckNotices();
   absl::Status Mismatch(const Frame& peers) const;
   absl::Status SilenceError(int peer) const;
-  // "in collective 3 [reduce, ...]". The step of a message is its number among the messages that its sender
-  // has sent to its receiver.
+  // A text for errors that says what this rank is doing: "in collective 3 [reduce, ...]". In the text of a
+  // message, the step is the number of the message, counted among the messages from its sender to its
+  // receiver.
   std::string Doing() const;
   bool Died(int peer);
 

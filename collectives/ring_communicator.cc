@@ -179,10 +179,10 @@ class RingCommunicator final : public Communicator {
   }
 
   // Piece p starts at rank p and moves right, one rank in each hop. In the first `adding` hops every rank
-  // adds its own part; in the other hops, the piece replaces the part. So after its own piece, a rank sends
-  // only data that it has received, and passes each chunk on as soon as the chunk has arrived. For
-  // -world < i < world, piece(i) returns this rank's part of the piece whose number is i modulo the world
-  // size.
+  // adds its own part to the arriving piece; in the other hops, the arriving piece replaces the rank's part.
+  // So in its first hop a rank sends its own piece; in later hops it sends only data that it has received,
+  // and passes each chunk on as soon as the chunk has arrived. For -world < i < world, piece(i) returns this
+  // rank's part of the piece whose number is i modulo the world size.
   //
   // All-reduce: n-1 adding hops complete the sum of block p at rank p-1; n-1 more hops spread the sum.
   // Reduce-scatter is the first half; an all-gather moves n-1 hops without adding.

@@ -19,10 +19,10 @@
 namespace tethys {
 namespace {
 
-constexpr uint64_t kMaxMessageBytes = 4096;         // In bytes; a handshake has about 200.
+constexpr uint64_t kMaxMessageBytes = 4096;         // A handshake has about 200 bytes.
 constexpr Nanoseconds kKnockTimeout = 5 * kSecond;  // A caller must authenticate within this time.
 constexpr Nanoseconds kRetryDelay = 50 * kMillisecond;
-constexpr int kMaxCallers = 64;  // With more callers, the one that has waited longest is dropped.
+constexpr int kMaxCallers = 64;  // With more callers, the caller that has waited longest is dropped.
 
 struct Message {
   Frame frame;
@@ -117,7 +117,8 @@ class RingFormation {
         CallLater(rank, fd.status());
         continue;
       }
-      // The peer may take long to answer; only the deadline of the formation ends this call.
+      // The called rank may take long to answer, so the connection attempt expires only at the deadline of
+      // the formation.
       knocks_.push_back({.socket = SecureSocket(*std::move(fd), options_.tls, SecureSocket::End::kCaller),
                          .awaits = Knock::Awaits::kConnect,
                          .rank = rank,

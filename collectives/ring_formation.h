@@ -4,8 +4,11 @@
 //   acceptor                             connector
 //      | <== TLS handshake, if TLS is used ==> |
 //      | -- challenge (nonce a) ------------> |
-//      | <-- handshake (proof over a), nonce b |    proofs are those of RingOptions::authenticator
-//      | -- handshake (proof over b) --------> |    or an error frame that says why not
+//      | <-- handshake (proof over a), nonce b |
+//      | -- handshake (proof over b) --------> |
+//
+// RingOptions::authenticator makes and checks the proofs. An acceptor that refuses the connector sends an
+// error frame with the reason instead of its handshake.
 //
 // The acceptor serves all callers concurrently, each within limits of time and bytes, so that a foreign
 // caller cannot delay the ranks by silence or a flood of data. Uses one thread, which blocks until the mesh

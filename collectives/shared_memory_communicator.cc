@@ -23,10 +23,11 @@ constexpr int64_t kWindowElements = 64 * 1024;
 constexpr int64_t kWindowBytes = kWindowElements * kFloatBytes;
 // With three windows, a rank may write window w + 2 while other ranks still read window w (invariant 2).
 constexpr int64_t kWindows = 3;
-// A chunk has a multiple of this many elements, so that no two ranks write to the same cache line.
+// The number of elements of a chunk is a multiple of this number, so that no two ranks write to the same
+// cache line.
 constexpr int64_t kLineElements = 16;
-// The part that is summed in place at a time. It is small enough to stay in the L1 cache between reading and
-// writing.
+// The part of a vector that is summed in place at a time. It is small enough to stay in the L1 cache between
+// reading and writing.
 constexpr int64_t kLapElements = 4 * 1024;
 // The part of a message that is handed over at a time (64 KiB). The sender writes one part while the receiver
 // reads another part.
@@ -332,7 +333,7 @@ class SharedMemoryCommunicator final : public Communicator {
   struct Cut {
     float* data = nullptr;
     int64_t count = 0;
-    int64_t chunk = 0;  // Elements of each block in one window.
+    int64_t chunk = 0;  // The elements of a rank's block that fit into one window.
   };
   // Chunk `i` of a block.
   Range Chunk(const Cut& cut, int block, int64_t i) const {
@@ -343,8 +344,8 @@ class SharedMemoryCommunicator final : public Communicator {
   float* SharedChunk(int rank, int64_t i, int block) const {
     return Window(rank, window_ + i) + block * chunk_elements_;
   }
-  // The rank whose part of a block is added last and replaced by the sum: the ring adds block b in the order
-  // of ranks b, b + 1, ... b - 1.
+  // The rank whose part of a block is added last: as in the ring, the parts of block b are added in the order
+  // of ranks b, b + 1, ... b - 1. The sum then replaces this rank's part in the shared memory.
   int LastOf(int block) const { return (block + world_ - 1) % world_; }
 
   void Show(const Cut& cut, int64_t i) {
@@ -435,7 +436,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateSharedMemoryCommunicator(Com
       TETHYS_LOG(Warning, "this worker cannot share memory with the other workers on its host: ",
                  memory.status().message());
     }
-    // If the leader ended before a rank had opened its memory, this rank is lost, and Barrier says so.
+    // If the leader's process ended before another rank had opened the memory, that rank could not open it.
+    // Barrier then returns an error that names the lost leader.
     TETHYS_RETURN_IF_ERROR(all.Barrier());
     return absl::FailedPreconditionError(absl::StrCat(options.member_names[failed],
                                                       " cannot share memory with the other workers on its "

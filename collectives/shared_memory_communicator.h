@@ -2,8 +2,8 @@
 // read by all ranks. Of a long vector, each rank sums one block for all ranks. Both ways add in the same
 // order as the ring over TCP (ring_communicator.cc), so results have the same bits as the ring's.
 //
-// CreateSharedMemoryCommunicator uses another communicator, which already connects the ranks. Through it the
-// ranks exchange the address of the memory, and whether every rank could open the memory.
+// CreateSharedMemoryCommunicator uses another communicator, which already connects the ranks. Through that
+// communicator, the ranks exchange the address of the memory and tell one another whether they could open it.
 #ifndef TETHYS_COLLECTIVES_SHARED_MEMORY_COMMUNICATOR_H_
 #define TETHYS_COLLECTIVES_SHARED_MEMORY_COMMUNICATOR_H_
 
@@ -26,9 +26,9 @@ struct SharedMemoryOptions {
   Nanoseconds step_timeout = 30 * kSecond;
   PeersCompute peers_compute = nullptr;
   const Clock* clock = nullptr;  // Required; not owned.
-  // If set, raising the interruption interrupts the communicator and all communicators split from it, which
-  // the interruption must outlive. Raising it does not end CreateSharedMemoryCommunicator;
-  // only an interrupt of `all` does.
+  // If set, raising the interruption interrupts the communicator and all communicators split from it. The
+  // interruption must outlive these communicators. Raising the interruption does not end
+  // CreateSharedMemoryCommunicator; only an interrupt of `all` does.
   Interruption* interruption = nullptr;
 };
 

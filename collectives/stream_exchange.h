@@ -1,4 +1,4 @@
-// Finds out whether the devices of a mirrored group can exchange gradients themselves (by NCCL). If so, forms
+// Finds out whether the devices of a mirrored group can exchange gradients directly (by NCCL). If so, forms
 // the group of devices.
 #ifndef TETHYS_COLLECTIVES_STREAM_EXCHANGE_H_
 #define TETHYS_COLLECTIVES_STREAM_EXCHANGE_H_

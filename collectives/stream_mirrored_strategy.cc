@@ -19,13 +19,14 @@ namespace {
 //    same order. Each bucket waits for the event that marks its last range as final.
 // 2. On stream_ the update follows the last bucket, and the next step's backward follows the update. So sums
 //    are never overwritten while they are reduced or used.
-// 3. After the reduction of each bucket, the bucket's number is copied to the host memory of the step's
-//    parity. So an error can name the bucket that was awaited, even if one graph reduces all buckets.
+// 3. After the reduction of each bucket, the bucket's number is copied to host memory, to the element of
+//    progress_ for the step's parity (even or odd). So an error can name the bucket that was awaited, even if
+//    one graph launch reduces all buckets.
 // 4. Sums for layers are enqueued on reductions_, too, between the buckets, because two communicators that
 //    use the GPUs at the same time may wait for each other forever. All ranks enqueue buckets and sums for
 //    layers in the same order.
-// 5. In bfloat16 a bucket is rounded, reduced and widened again on reductions_, at its place in rounded_: the
-//    sums in the arena are always float32.
+// 5. With in_bfloat16, each bucket is rounded to bfloat16, reduced, and converted back to float32, all on
+//    reductions_. The bfloat16 values lie in rounded_; the sums in the arena are always float32.
 class StreamMirroredStrategy final : public Strategy, private StreamReducer {
  public:
   StreamMirroredStrategy(std::unique_ptr<StreamCommunicator> communicator, ReplicaUpdate update,
@@ -121,7 +122,8 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
     const absl::Status happened = Await(done);
     if (!happened.ok()) return Failed(happened, step, Progress(step.parity));
     --steps_in_flight_;
-    // The sums have the same bits on all workers, so either all workers refuse them or none does.
+    // The sums have the same bits on all workers, so either all workers refuse the update (because a gradient
+    // is not finite) or none does.
     TETHYS_RETURN_IF_ERROR(update_.Check(step));
     return StepOutcome{.version = step.step + 1, .bytes_out = BytesMoved(), .bytes_in = BytesMoved()};
   }
@@ -130,7 +132,8 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
 
   std::vector<absl::Span<float>> slots() override { return update_.slots(); }
 
-  // The destructor aborts the reductions in flight; see Failed.
+  // Ends the wait for a step and fails later calls. The destructor aborts the reductions in flight, because
+  // Abort requires that the step's graphs are destroyed.
   void Interrupt(const absl::Status& status) override { interruption_.Raise(status); }
 
  private:

@@ -1,7 +1,7 @@
 // Mirrored training whose exchange is stream work. Gradients are summed bucket by bucket on a second stream,
 // which runs beside the stream of backward; events order the two streams. Then every replica applies the same
-// update on its device. There is no thread and no copy through the host; the results keep the promises of
-// mirrored_strategy.h.
+// update on its device. The strategy uses no thread of its own and copies no gradients through host memory.
+// As in mirrored_strategy.h, parameters stay bit-equal on all workers.
 //
 // Created and called by the training thread. AwaitEnd polls the device until the step has ended or
 // `step_timeout` has passed.

@@ -1,6 +1,6 @@
 // The member of a group that an error of a communicator blames: the peer that is lost, or that was awaited
-// for too long. An error that a peer has passed on blames no member. The name is a payload of the status,
-// which Annotate keeps.
+// for too long. An error that a peer has passed on blames no member. The name is stored as a payload of the
+// status, and Annotate keeps it.
 #ifndef TETHYS_COLLECTIVES_SUSPECT_H_
 #define TETHYS_COLLECTIVES_SUSPECT_H_
 

@@ -32,8 +32,8 @@ absl::StatusOr<int64_t> ParseDuration(absl::string_view text, absl::string_view 
 // A time with three significant digits: "-35.2 µs", "4.21 ms", "3.4 s"; from 100 s on as in DurationText.
 std::string TimeText(double seconds);
 
-// The width in a terminal's columns, counted as code points, which is right for the few characters beyond
-// ASCII used here.
+// The number of columns that `text` occupies in a terminal. It is the number of code points, which is right
+// for the few non-ASCII characters that the program prints.
 int DisplayWidth(absl::string_view text);
 // Cuts `text` to at most `columns` columns.
 std::string Truncate(absl::string_view text, int columns);
@@ -44,8 +44,8 @@ struct Column {
 };
 // Formats rows of one cell per column. Columns are separated by two spaces; lines have no spaces at their
 // end. A table wider than `width` (0: no limit) is cut into several tables, separated by an empty line. Each
-// of them begins with the first `keys` columns. The width is exceeded only if these and one more column do
-// not fit.
+// of these tables begins with the first `keys` columns. A table exceeds the width only if the first `keys`
+// columns and one further column do not fit.
 std::string Table(const std::vector<Column>& columns, const std::vector<std::vector<std::string>>& rows,
                   int width = 0, size_t keys = 1);
 

@@ -4,7 +4,7 @@
 #   examples/get_data.sh NAME DIR    NAME: mnist, fashion-mnist, kmnist, cifar10 or cifar100
 #
 # IDX files stay gzipped; archives are unpacked in DIR. Files that exist already are not fetched again.
-# GET_DATA_TABLE names another table than get_data.txt, for a mirror of your own. Needs curl.
+# GET_DATA_TABLE may name a table that replaces get_data.txt, for example with the URLs of a mirror. Needs curl.
 #
 # The script was tested with a local server, not with the real servers. The checksums are those that other
 # programs publish for these files.

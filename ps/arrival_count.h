@@ -1,7 +1,7 @@
-// Counts, for each element of a server's memory, how many workers have pushed a gradient for it, and reports
-// the elements that a newly arrived part of a push completes. Elements with equal counts share one entry: if
-// all workers cut their pushes into the same parts, there is one entry per part. An entry is found in
-// logarithmic time. Pure; used by the store's thread.
+// Counts, for each element of a server's memory, how many workers have pushed a gradient for it. When a part
+// of a push arrives, reports the elements that all workers have now pushed. Neighbouring elements with equal
+// counts share one entry: if all workers cut their pushes into the same parts, there is one entry per part.
+// An entry is found in logarithmic time. Pure; used by the store's thread.
 #ifndef TETHYS_PS_ARRIVAL_COUNT_H_
 #define TETHYS_PS_ARRIVAL_COUNT_H_
 

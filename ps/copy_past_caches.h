@@ -1,5 +1,5 @@
 // Copies floats to memory that will hardly ever be read. On x86 the copy is written past the caches, so that
-// it evicts nothing from them, and the memory is not read before it is written. Pure; any thread.
+// it evicts nothing from the caches, and the destination is not read before it is written. Pure; any thread.
 #ifndef TETHYS_PS_COPY_PAST_CACHES_H_
 #define TETHYS_PS_COPY_PAST_CACHES_H_
 
@@ -13,7 +13,7 @@
 namespace tethys {
 
 // Copies from[0, count) to to[0, count); the two must not overlap. The calling thread may read the copy at
-// once, another thread after the two have synchronised in any way.
+// once. Another thread may read the copy after any synchronisation with the calling thread.
 inline void CopyPastCaches(const float* from, int64_t count, float* to) {
 #ifdef __SSE2__
   constexpr int64_t kFloats = sizeof(__m128) / sizeof(float);

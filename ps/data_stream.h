@@ -45,8 +45,8 @@ grpc::ChannelArguments DataChannelArguments();
 // long (measured). No-op with another C library.
 void KeepMessageMemory();
 
-// The tag of an operation on a completion queue: the function to call when the operation is done. Must
-// outlive the operation.
+// The tag of an operation on a gRPC completion queue. It holds the function to call when the operation is
+// done, and must outlive the operation.
 class Completion {
  public:
   explicit Completion(std::function<void(bool ok)> function) : function_(std::move(function)) {}
@@ -64,7 +64,7 @@ class ReceivedMessage {
   absl::Status Parse(const grpc::ByteBuffer& buffer);
   const Frame& frame() const { return frame_; }
   absl::Span<const absl::string_view> payload() const { return payload_; }
-  // Releases the memory to gRPC.
+  // Gives the message's memory back to gRPC.
   void Clear() {
     payload_.clear();
     slices_.clear();
@@ -76,7 +76,7 @@ class ReceivedMessage {
   std::vector<absl::string_view> payload_;
 };
 
-// Makes a message of header and payload (may be empty) without a copy.
+// Makes a message of a header and a payload, which may be empty, without a copy.
 grpc::ByteBuffer MakeMessage(const grpc::Slice& header, const grpc::Slice& payload);
 
 }  // namespace tethys

@@ -14,7 +14,7 @@ namespace tethys {
 
 class FrameChecks {
  public:
-  // `config` must outlive the checks. Workers and generation may change.
+  // `config` must outlive the checks. Its workers and its generation may change in the meantime.
   explicit FrameChecks(const StoreConfig& config) : config_(config) {}
 
   // Returns the beginning of an error: "server 0 refuses worker 1, step 7: ".

@@ -25,7 +25,8 @@ class ServerPlanner {
  public:
   ServerPlanner(int server, int64_t capacity) : server_(server), capacity_(capacity) {}
 
-  // Adds a part of a run (shard_layout.h) that becomes ready with range `ready_index`. Called in ready order.
+  // Adds `piece`, the part of `run` whose gradients become ready with range `ready_index` of the ready order.
+  // Called in ready order. A run is a range of the arena with shards of this server only (shard_layout.h).
   void Add(const ShardLayout::Run& run, const Range& piece, int ready_index) {
     // Pieces of different runs are never merged, because other servers' elements lie between the runs.
     const bool same_run = &run == run_;

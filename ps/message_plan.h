@@ -11,8 +11,8 @@
 
 namespace tethys {
 
-// A message, which is sent as soon as all its gradients are ready. `waits_for` has the indices in ready_order
-// of the ranges that the message contains.
+// A message, which is sent as soon as all its gradients are ready. `waits_for` lists the message's ranges by
+// their indices in ready_order.
 struct StepMessage {
   int server = 0;
   Range range;
@@ -28,13 +28,13 @@ struct StepMessage {
 inline constexpr int kMessageWindow = 3;
 
 // The size of a message in bytes: the job's tuning.message_bytes or, without one, a size that suits the
-// consistency and the network. `one_machine`: all servers listen on loopback. Requires servers >= 1.
+// consistency model and the network. `one_machine`: all servers listen on loopback. Requires servers >= 1.
 int64_t MessageBytes(const proto::Job& job, int64_t arena_size, int servers, bool one_machine);
 
-// Cuts each server's runs (shard_layout.h) into messages in ready order: adjacent pieces are merged up to
-// message_bytes, and larger pieces are cut. Every message is within one run of its server, and together the
-// messages cover each run once. InvalidArgument if ready_order omits part of a shard, or the placement
-// contradicts itself.
+// Cuts each server's runs (ranges of the arena with shards of one server only, shard_layout.h) into messages
+// in ready order: adjacent pieces are merged up to message_bytes, and larger pieces are cut. Every message is
+// within one run of its server, and together the messages cover each run once. InvalidArgument if ready_order
+// omits part of a shard, or the placement contradicts itself.
 absl::StatusOr<std::vector<StepMessage>> PlanMessages(const proto::Placement& placement, int64_t arena_size,
                                                       absl::Span<const Range> ready_order,
                                                       int64_t message_bytes);

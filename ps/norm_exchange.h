@@ -37,8 +37,7 @@ namespace tethys {
 
 class NormExchange {
  public:
-  // `layout` and `checks` must outlive the exchange. Under consistencies other than lock step no update
-  // depends on norms.
+  // `layout` and `checks` must outlive the exchange. If `lock_step` is false, no update depends on norms.
   NormExchange(const StoreConfig& config, bool lock_step, const ShardLayout& layout,
                const FrameChecks& checks);
 
@@ -52,7 +51,7 @@ class NormExchange {
   // Records that `elements` more elements of shards have their sums over all workers. Returns true if these
   // are the last elements of the step.
   bool Add(int64_t elements);
-  // For clipping: sets the sum of squares of this server's gradient sums. Called once the step is held.
+  // For clipping: sets the sum of squares of this server's gradient sums. Called once holds_step() is true.
   void SetNorm(double sum_square) { norm_ = {sum_square}; }
 
   // InvalidArgument: the frame requests or brings norms that no update of this server depends on.
@@ -63,7 +62,7 @@ class NormExchange {
   // finite. OutOfRange: the frame is not of the worker's last push, or comes before the sums that it depends
   // on. DataLoss: the payload does not match its checksum.
   enum class Next {
-    kWait,     // The store answers as soon as the step is held.
+    kWait,     // The store answers as soon as holds_step() is true.
     kAnswer,   // The store answers at once.
     kMeasure,  // The store measures the variables with gradients that Clip has clipped, then answers.
     kUpdate,  // The store makes the update, clipped by Clip, with the squares that End returns, then answers.
@@ -84,12 +83,12 @@ class NormExchange {
 
  private:
   size_t measured_values() const { return kSumsOfShard * layout_.shards().size(); }
-  // Checks that the frame exchanges `values` sums of squares for the worker's last push, and that its payload
-  // has `sent` of these sums.
+  // Checks that the frame is for the worker's last push and announces `values` sums of squares, and that the
+  // payload has the size of `sent` sums.
   absl::Status CheckExchange(const Frame& frame, PayloadPieces payload, const PushInbox& inbox, size_t values,
                              size_t sent) const;
   // Checks that the totals over all servers are not below this server's `own` sums and, unless `first` is
-  // null, equal the totals that came first.
+  // null, equal the totals in `first`, which arrived first.
   absl::Status CheckTotals(const Frame& frame, const std::vector<double>& totals,
                            const std::vector<double>& own, const std::vector<double>* first) const;
   absl::Status CheckNorm(const Frame& frame, double total) const;
@@ -109,7 +108,7 @@ class NormExchange {
   // The members below keep their values after the step's commit, for workers that have not received their
   // answers yet.
   std::vector<double> norm_;        // Clipping: the sum of squares of this server's gradient sums.
-  std::vector<double> total_norm_;  // Clipping before a measurement: the sum of norm_ over all servers.
+  std::vector<double> total_norm_;  // Clipping with trust ratios: the sum of norm_ over all servers.
   std::vector<double> measured_;    // Trust ratios: the two sums of RegionSquares, for each shard.
   std::vector<double> committed_;   // The totals that the first kCommit of the step brought.
 };

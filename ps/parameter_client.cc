@@ -12,7 +12,7 @@
 namespace tethys {
 namespace {
 
-// How long the destructor waits until data are sent that are being written.
+// How long the destructor waits for gRPC to finish writes that are in progress.
 constexpr Nanoseconds kDrainTime = 200 * kMillisecond;
 
 // A message, sent and answered in every step.
@@ -21,7 +21,8 @@ struct Message {
 
   MessageRange where;
   State state = State::kIdle;
-  bool queued = false;  // True while in its server's outbox; NextMessage skips it unless it is kReady.
+  // True while the message is in its server's outbox. NextMessage skips messages that are not kReady.
+  bool queued = false;
   Frame frame;
   const void* payload = nullptr;
   ReceivedMessage answer;
@@ -36,7 +37,7 @@ struct Message {
                        answer.kind == FrameKind::kCommit;
     return norms && answer.dtype == FrameDType::kFloat64;
   }
-  // True if the answer is for an earlier frame, which was sent twice.
+  // True if `answer` is the second answer to an earlier frame of this message, which was sent twice.
   bool IsSecond(const Frame& answer) const {
     return answer.sequence != frame.sequence || answer.step != frame.step ||
            (where.norms && answer.kind != frame.kind);
@@ -141,8 +142,9 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
   const ParameterClientOptions options_;
   grpc::CompletionQueue queue_;
   std::vector<std::unique_ptr<ServerLink>> links_;  // One link per server; guarded by mu_.
-  // The list is changed by SetMessages only. mu_ always guards a message's state, queued and frame. It guards
-  // payload and answer while the message is ready or sent; otherwise the training thread owns these two.
+  // Only SetMessages changes the list. mu_ always guards a message's `state`, `queued` and `frame`. mu_
+  // guards `payload` and `answer` while the message is kReady or kSent; otherwise the training thread owns
+  // these two.
   std::vector<std::unique_ptr<Message>> messages_;
   Thread thread_;
 
@@ -172,8 +174,8 @@ GrpcParameterClient::~GrpcParameterClient() {
   thread_.Join();
 }
 
-// gRPC ends a cancelled call only when it has written what it has begun to write, from the caller's memory. A
-// server that takes no data is not waited for: its connections are shut down.
+// gRPC ends a cancelled call only after it has finished writes in progress, which read the caller's memory.
+// If the calls do not end within kDrainTime, the connections to the servers are shut down.
 void GrpcParameterClient::AwaitDrained() {
   {
     MutexLock lock(mu_);

@@ -6,9 +6,10 @@
 // may write on the calling thread until the socket is full. All methods but Interrupt are called by one
 // thread, the training thread.
 //
-// Flow control: each message is sent in every step, and again only after its last answer came. So at most one
-// step is outstanding per worker; within it, HTTP/2's windows limit the traffic. On the calling thread, Send
-// allocates only what gRPC needs for one write (the ByteBuffer and its batch).
+// Flow control: each message is sent in every step, and is sent again only after its previous answer has
+// come. At most one step is therefore outstanding per worker; within a step, HTTP/2's windows limit the
+// traffic. On the calling thread, Send allocates only what gRPC needs for one write (the ByteBuffer and its
+// batch).
 //
 // If a stream breaks while its server is alive, the client opens it again and repeats the messages without an
 // answer, with the same sequence numbers; the server applies each message once. When `reconnect_tries` tries
@@ -27,8 +28,8 @@
 
 namespace tethys {
 
-// An exchange of this worker with one server in every step: a range of the parameter arena or, at most once
-// per server, norms.
+// A message that this worker exchanges with one server in every step. The message is for a range of the
+// parameter arena or for norms. There is at most one message for norms per server.
 struct MessageRange {
   int server = 0;
   Range range = {};
@@ -42,7 +43,7 @@ class ParameterClient {
   static std::unique_ptr<ParameterClient> Create(ParameterClientOptions options);
   virtual ~ParameterClient() = default;
 
-  // Replaces the registered messages. No message may be unanswered.
+  // Replaces the registered messages. Requires that every message sent before has been answered.
   virtual void SetMessages(absl::Span<const MessageRange> messages) = 0;
 
   // Sends message `index`. Fills in range and payload length of `frame`, unless the message exchanges norms.
@@ -61,9 +62,9 @@ class ParameterClient {
   virtual void TakeAnswer(int index, void* out) = 0;
 
   // Makes every blocked or later call of Send and WaitForAnswer return `status`, or the error that broke the
-  // client before, and ends all streams. Of a push, servers get only the messages that are already on their
-  // way. Thread-safe; does not block. If a server takes no data, the destructor shuts down the connection to
-  // this server, because gRPC reads the caller's memory until the data are sent.
+  // client before, and ends all streams. Servers get only those messages of the current push that are already
+  // on their way. Thread-safe; does not block. If a server takes no data, the destructor shuts down the
+  // connection to this server, because gRPC reads the caller's memory until the data are sent.
   virtual void Interrupt(const absl::Status& status) = 0;
 
   // Bytes sent and received so far, including frame headers and repeated messages.

@@ -381,9 +381,10 @@ void GrpcParameterServer::Reply(const ParameterReply& reply) {
   frame.EncodeTo(header);
 
   // In lock step, parameters do not change until every worker has its replies (ParameterStore's invariant
-  // 3), so they are sent from the store's memory; no worker reads an answer that is still being sent when its
-  // group is halted. Under other consistencies parameters may change while gRPC still sends, so they are
-  // copied (50 us for 1 MiB). A second buffer would cost the same copy, since updates are made in place.
+  // 3), so gRPC sends the parameters from the store's memory. (An answer that is still being sent when the
+  // group is halted may change, but no worker reads it.) Otherwise, parameters may change while gRPC still
+  // sends, so they are copied (50 us for 1 MiB). A second buffer would cost the same copy, since updates are
+  // made in place.
   const auto release = [](void* owner) { delete static_cast<std::shared_ptr<ServedStore>*>(owner); };
   const grpc::Slice payload =
       served_->store->lock_step()

@@ -74,9 +74,9 @@ class ParameterServer {
   virtual absl::Status Snapshot(ReadShard read) = 0;
   virtual absl::Status Restore(int64_t version, WriteShard write) = 0;
 
-  // Ends the stream of an earlier incarnation of the fence's worker, and refuses its frames from now on
-  // (ParameterStore::OnFence). When this returns, TakeApplied has all applied pushes of that incarnation.
-  // Blocks.
+  // Ends the stream of an earlier incarnation (process) of the fence's worker, and refuses frames of that
+  // incarnation from now on (ParameterStore::OnFence). When Fence returns, TakeApplied has all applied pushes
+  // of that incarnation. Blocks.
   virtual absl::Status Fence(const proto::Fence& fence) = 0;
 
   // Ends the streams of all workers and refuses workers until JoinGroup, so that version() stays the same.
@@ -85,7 +85,7 @@ class ParameterServer {
   // Serves the workers of `group`, with the parameters of `version`. Has the errors of
   // ParameterStore::StepBack. Blocks.
   virtual absl::Status JoinGroup(const proto::Group& group, int64_t version) = 0;
-  // Whether the server holds a shard. Requires Configure.
+  // True if the server holds a shard. Requires Configure.
   virtual bool has_shards() const = 0;
 
   // The number of updates applied.

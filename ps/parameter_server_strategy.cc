@@ -18,7 +18,8 @@ namespace tethys {
 namespace {
 
 constexpr double kDefaultStepTimeout = 30;  // In seconds.
-// How often a worker whose job forms new groups tries to connect to a server: for about 5 s.
+// The number of times that a worker of a job that forms new groups tries to connect to a server. All tries
+// together take about 5 s.
 constexpr int kTriesInGroup = 20;
 // Sequence numbers of pulls begin here, above the sequence numbers of all pushes.
 constexpr uint64_t kFirstPull = uint64_t{1} << 63;
@@ -69,7 +70,7 @@ class ParameterServerStrategy final : public Strategy {
   // Pushes the messages that GradientReady has not pushed. With clipping, these are all messages; their
   // gradients are clipped first.
   absl::Status PushRest();
-  // Internal: a range of the step was not announced.
+  // Internal: GradientReady was not called for a range of the step.
   absl::Status CheckAnnounced() const;
   absl::Status Pull();
   absl::Status Send(int message, const Frame& frame, const void* payload) {
@@ -96,8 +97,8 @@ class ParameterServerStrategy final : public Strategy {
     return servers_agree() && options_.workers > 1 && step_.step % kNoiseSteps == 0;
   }
   // Waits for all answers to pushes or pulls, in the order of messages, and copies their values to the
-  // parameter arena. Fills in sum_squares_. Returns the largest staleness they report. `with_values`: the
-  // answers contain parameters.
+  // parameter arena. Fills in sum_squares_. Returns the largest staleness that the answers report.
+  // `with_values`: the answers contain parameters.
   absl::StatusOr<int64_t> TakeAnswers(bool with_values);
 
   const ParameterServerStrategyOptions options_;
@@ -110,8 +111,8 @@ class ParameterServerStrategy final : public Strategy {
 
   StepArenas arenas_;
   std::vector<StepMessage> messages_;
-  // The servers that hold shards, in order. If norms are exchanged, the client has a message of norms for
-  // each, after messages_.
+  // The servers that hold shards, in order. If norms are exchanged, the client has one message of norms for
+  // each of these servers, with indices after those of messages_.
   std::vector<int> holders_;
   // For each range in ready order, the messages that wait for the range.
   std::vector<std::vector<int>> waiting_on_;
@@ -120,10 +121,10 @@ class ParameterServerStrategy final : public Strategy {
   StepOutcome outcome_;    // Outcome of the last completed step.
   uint64_t sequence_ = 0;  // Sequence of this step's push.
   uint64_t pulls_ = 0;     // The number of pulls begun so far, and so the number of the next pull.
-  // The sum of squares of the step's gradient sums, over all servers. It must not move, because messages
-  // point to it as their payload.
+  // The sum of squares of the step's gradient sums, over all servers. This member must not move, because
+  // messages point to it as their payload.
   double sum_of_squares_ = 0;
-  ShardSquares squares_;            // The sums of squares for trust ratios; messages point to them too.
+  ShardSquares squares_;            // The sums of squares for trust ratios; payloads of messages as well.
   std::unique_ptr<PushClip> clip_;  // Null: gradients are pushed without clipping.
   // In steps that measure the gradient noise, the sum of squares of the gradients that the step has pushed.
   double own_square_ = 0;
@@ -274,8 +275,9 @@ int ParameterServerStrategy::NormMessage(int server) const {
   return static_cast<int>(messages_.size()) + static_cast<int>(place);
 }
 
-// Strategy requires that every range of a step is announced, but here a worker without samples need not
-// announce its ranges. Its pushes are empty but still count.
+// The interface Strategy requires that every range of a step is announced. This strategy makes an exception:
+// a worker without samples need not announce its ranges. The pushes of such a worker are empty but still
+// count.
 absl::Status ParameterServerStrategy::PushRest() {
   if (step_.sample_count > 0) {
     TETHYS_RETURN_IF_ERROR(CheckAnnounced());
@@ -301,7 +303,7 @@ absl::Status ParameterServerStrategy::CheckAnnounced() const {
   return absl::OkStatus();
 }
 
-// Bulk-synchronous parameters are up to date after every step.
+// Bulk-synchronous jobs need no pull, because their parameters are up to date after every step.
 absl::Status ParameterServerStrategy::Refresh() {
   TETHYS_RETURN_IF_ERROR(interruption_.Check());
   return servers_agree() ? failed_ : Pull();
@@ -395,10 +397,11 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateParameterServerStrategy(
   client.checksums_on_loopback = options.checksums_on_loopback;
   client.servers = options.servers;
   client.clock = options.clock;
-  // A window needs servers that answer each message by itself. If updates depend on norms, servers answer
-  // only when they have the whole push.
+  // A window (limit on unanswered messages) needs servers that answer each message separately. If updates
+  // depend on norms, servers answer only when they have the whole push.
   client.window = TraitsOf(plan.job()).answers_parts() && !ExchangesNorms(plan.job()) ? kMessageWindow : 0;
-  // A server that joins a new group late is waited for. If the server is lost, the chief ends the wait.
+  // Makes the client wait for a server that joins a new group late. If the server is lost, the chief ends the
+  // wait.
   if (FormsNewGroups(plan) && options.generation > 1) client.reconnect_tries = kTriesInGroup;
   client.pushes_bring_values = !PullsBeforeStep(plan.job().strategy().parameter_server());
   return std::make_unique<ParameterServerStrategy>(std::move(options),

@@ -38,10 +38,11 @@ struct ParameterServerStrategyOptions {
   // checksums.
   bool checksums_on_loopback = false;
   const Clock* clock = nullptr;  // Must outlive the strategy.
-  // The time until which Prepare waits for servers; 0: Prepare waits as long as a step waits.
+  // The time until which Prepare waits for servers; 0: Prepare waits as long as a step does (timeouts.step).
   Nanoseconds start_deadline = 0;
-  PeersCompute peers_compute = nullptr;  // Null if no answer waits for another worker.
-  // Interrupts the strategy from its creation on. Must outlive the strategy. Null: only Interrupt does.
+  PeersCompute peers_compute = nullptr;  // Null if servers answer without waiting for other workers.
+  // Interrupts the strategy from its creation on. Must outlive the strategy. Null: only the method
+  // Strategy::Interrupt interrupts the strategy.
   Interruption* interruption = nullptr;
 };
 

@@ -12,7 +12,7 @@
 //   parameter_store_elements.cc  in lock step: gradients are added up as they come, and an element is updated
 //                                and answered as soon as all workers' gradients of it have arrived
 //   parameter_store_norms.cc     in lock step, if the update depends on norms: the update is held back
-//                                until all gradients of the step have arrived, and a worker has brought the
+//                                until all gradients of the step have arrived, and a worker has sent the
 //                                norms over all servers (norm_exchange.h)
 //   parameter_store_pushes.cc    otherwise: pushes are kept whole, until the rule says that they are due
 //
@@ -69,10 +69,10 @@ class ParameterStore {
   // breaks the store (invariant 1).
   absl::Status OnPush(const Frame& frame, PayloadPieces payload, StoreActions& actions);
   absl::Status OnPull(const Frame& frame, StoreActions& actions);
-  // Handles a kNorm, kMeasure or kCommit frame (norm_exchange.h). The first two are answered once all
-  // workers' gradients have arrived; the first kCommit updates the parameters. A repeat is answered again.
-  // Has the errors of OnPush. InvalidArgument also: sums are below this server's own sums or differ from the
-  // sums that came first, or a norm is not finite.
+  // Handles a kNorm, kMeasure or kCommit frame (norm_exchange.h). kNorm and kMeasure are answered once all
+  // workers' gradients have arrived; the first kCommit of a step updates the parameters. A repeated frame is
+  // answered again. Returns the errors of OnPush, and also InvalidArgument if sums are below this server's
+  // own sums, sums differ from the sums that arrived first, or a norm is not finite.
   absl::Status OnExchange(const Frame& frame, PayloadPieces payload, StoreActions& actions);
   // Refuses frames of the worker's earlier incarnations from now on and discards their unapplied parts.
   // InvalidArgument: the job has no such worker. FailedPrecondition: in lock step the worker's push, or the
@@ -91,19 +91,21 @@ class ParameterStore {
   // For each staleness, the number of updates whose stalest push had this staleness.
   const std::map<int64_t, int64_t>& staleness_histogram() const { return staleness_histogram_; }
 
-  // As ShardState::ForEachShard. FailedPrecondition while an update is unfinished (invariant 1).
+  // Calls `function` for all shards of the parameters, then of each slot (ShardState::ForEachShard).
+  // FailedPrecondition while an update is unfinished (invariant 1).
   absl::Status ForEachShard(ShardState::ShardFunction function);
   // Sets the version at a barrier. FailedPrecondition: a push is incomplete or waits.
   absl::Status SetVersion(int64_t version);
   // In lock step with StoreConfig::keeps_undo: gives parameters and slots their values at `version`, bit by
-  // bit. `version` is the current version, even if the next update has begun, or the version before the last
-  // update, if no later update has begun. (A worker pushes only after all servers have answered its previous
-  // push, so the servers of a job differ by one version at most, and all can step back to the lowest of their
-  // versions.) Gradients that workers have pushed for later updates are dropped. From then on the store
-  // serves these workers (StoreConfig::workers), at most as many as at first, under the new `generation`;
-  // they count their pushes from 1. A store without shards takes any version. An error changes nothing.
-  // FailedPrecondition: no undo, another version, or the store has failed before. InvalidArgument: the
-  // generation is not a later one, or the number of workers is impossible.
+  // bit. `version` may always be the current version; if the next update has begun, it is undone. If no next
+  // update has begun, `version` may also be the previous version; the last update is then undone. (A worker
+  // pushes only after all servers have answered its previous push, so the servers of a job differ by one
+  // version at most, and all can step back to the lowest of their versions.) Gradients that workers have
+  // pushed for later updates are dropped. From then on the store serves `workers` (StoreConfig::workers), at
+  // most as many as when it was created, under the new `generation`. These workers count their pushes from 1.
+  // A store without shards takes any version. An error changes nothing. FailedPrecondition: the store keeps
+  // no undo, cannot step back to `version`, or has failed before. InvalidArgument: the generation is not
+  // later than the current one, or the number of workers is impossible.
   absl::Status StepBack(int64_t version, uint32_t generation, const std::vector<int>& workers);
 
  private:
@@ -125,14 +127,14 @@ class ParameterStore {
   // In lock step: updates the elements whose last missing gradient came with part `local` of `worker`.
   absl::Status UpdateArrived(int worker, Range local, StoreActions& actions);
   absl::Status UpdateRange(const Update& update, StoreActions& actions);
-  // Whether the current step measures the gradient noise.
+  // True if the current step measures the gradient noise.
   bool MeasuresNoise() const;
 
   // In lock step, if the update depends on norms: adds up the gradients of the elements in `ranges` over the
   // workers. If these are the last elements of the step, answers the workers that wait for its norms.
   absl::Status HoldBack(int worker, const std::vector<Range>& ranges, StoreActions& actions);
-  // The update of the held step, with clipped gradients; `frame` comes from a worker whose push is part of
-  // the step.
+  // Returns the update of the step whose update is held back, with clipped gradients. `frame` comes from a
+  // worker whose push is part of the step.
   absl::StatusOr<Update> MakeHeldUpdate(const Frame& frame) const;
   absl::Status MeasureHeld(const Frame& frame, StoreActions& actions);
   absl::Status UpdateHeld(const Frame& frame, StoreActions& actions);
@@ -160,7 +162,7 @@ class ParameterStore {
   const size_t most_workers_;
   std::unique_ptr<ConsistencyRule> rule_;
   const bool lock_step_;
-  const bool answers_with_values_;  // Answers to pushes have values. Answers to pulls always do.
+  const bool answers_with_values_;  // True: answers to pushes contain parameters, like answers to pulls.
   FrameChecks checks_;
   std::vector<int> all_workers_;
 

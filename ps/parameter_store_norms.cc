@@ -1,7 +1,7 @@
 // Updates in lock step that are held back until their norms are known (norm_exchange.h). Until then the store
 // keeps the gradient sums of all its elements in memory that it needs anyway: the arena of the sums and, with
 // ordered summation, the arenas for the pushes of all workers but one. LAMB changes slots when it measures
-// variables, so its update has begun by then.
+// variables, so its update begins with the measurement.
 #include <utility>
 
 #include "ps/parameter_store.h"
@@ -69,7 +69,7 @@ absl::Status ParameterStore::UpdateHeld(const Frame& frame, StoreActions& action
   if (!update.ok()) return Break(update.status(), actions);
   const std::vector<RegionSquares> squares = norms_.End();
   update->squares = squares;
-  std::vector<Range> parts;  // A copy: the update of the last part forgets the pushes.
+  std::vector<Range> parts;  // A copy, because the update of the last part clears the parts of the inbox.
   for (const PushParts::Part& part : inboxes_[frame.rank].parts.in_order()) parts.push_back(part.local);
   for (const Range& part : parts) {
     update->part = part;

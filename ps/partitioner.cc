@@ -141,7 +141,7 @@ void AssignServers(proto::Placement& placement) {
   std::vector<Block> largest_first = MakeBlocks(placement);
   std::stable_sort(largest_first.begin(), largest_first.end(),
                    [](const Block& a, const Block& b) { return a.elements > b.elements; });
-  using Load = std::pair<int64_t, int32_t>;  // The elements on a server, and the server.
+  using Load = std::pair<int64_t, int32_t>;  // The number of elements on a server, and the server's index.
   std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
   for (int32_t server = 0; server < placement.servers(); ++server) loads.push({0, server});
   for (const Block& block : largest_first) {

@@ -26,14 +26,14 @@ namespace tethys {
 absl::StatusOr<proto::Placement> PlaceShards(const VariableSet& variables, int servers,
                                              const proto::Partitioner& partitioner = {});
 
-// Adjacent servers [first, last] with equal loads. A list has at most 15 such groups; all further servers
-// form one more group, whose loads are maxima.
+// Adjacent servers [first, last] with equal loads. A list has at most 15 such groups. All further servers
+// form one more group, whose `shards` and `elements` are the largest numbers of any server in this group.
 struct ServerGroup {
   int first = 0;
   int last = 0;
   int64_t shards = 0;    // Shards on each server.
   int64_t elements = 0;  // Elements on each server.
-  bool at_most = false;  // True if `shards` and `elements` are maxima.
+  bool at_most = false;  // True if the loads differ, and `shards` and `elements` are the largest values.
 };
 std::vector<ServerGroup> GroupServers(const proto::Placement& placement);
 

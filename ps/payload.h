@@ -27,7 +27,7 @@ bool AddPayload(PayloadPieces pieces, int64_t count, float* out);
 // out[i] += values[i]; false if a sum is not finite.
 bool AddValues(const float* values, int64_t count, float* out);
 
-// SumOfSquaresInLanes (runtime/device/sum_of_squares.h) of `count` finite values.
+// Returns SumOfSquaresInLanes (runtime/device/sum_of_squares.h) of `count` values, which must be finite.
 double SumOfSquares(const float* values, int64_t count);
 
 }  // namespace tethys

@@ -1,5 +1,5 @@
-// Clips the gradients of one push by their global norm, where each push is an update of its own: no server
-// has all gradients of an update, but the worker has. Used by the training thread.
+// Clips the gradients of one push by their global norm, in jobs in which each push is a separate update. The
+// worker clips, because only the worker has all gradients of the update. Used by the training thread.
 #ifndef TETHYS_PS_PUSH_CLIP_H_
 #define TETHYS_PS_PUSH_CLIP_H_
 
@@ -17,7 +17,7 @@ class PushClip {
   static absl::StatusOr<std::unique_ptr<PushClip>> Create(double limit, absl::Span<const Range> ranges);
 
   // Multiplies the sums in host memory by one factor, at most 1, so that the norm of the sums divided by
-  // `divisor` is at most the limit. `divisor` must be above 0; the server divides the pushed sums by it.
+  // `divisor` is at most the limit. The server divides the pushed sums by `divisor`, which must be above 0.
   absl::Status Run(int64_t divisor, float* gradient_sums);
 
  private:

@@ -22,12 +22,12 @@ struct PushInbox {
   int64_t staleness = 0;           // Staleness of the last applied push.
   Frame push;                      // Header of the current push; sequence 0: there is none.
   PushParts parts;                 // Arrived parts of the current push.
-  int64_t received = 0;            // Elements of shards in `parts`.
+  int64_t received = 0;            // Number of elements of shards in `parts`, without padding.
   bool awaits_norm = false;        // The worker has requested a norm that is not known yet.
-  std::map<int64_t, Frame> pulls;  // Pulls held back until their step may begin, by first element.
+  std::map<int64_t, Frame> pulls;  // Pulls held back until their step may begin, keyed by first element.
 
   bool has_push() const { return push.sequence != 0; }
-  // The push that the worker sends or has sent last.
+  // The current push or, if there is none, the last applied push.
   const Frame& last_push() const { return has_push() ? push : applied; }
 
   // Takes a part of the current push. `elements` of its elements belong to shards; the other elements are

@@ -17,7 +17,7 @@ class PushParts {
   struct Part {
     Range arena;
     Range local;
-    int64_t waiting = 0;    // Elements of the part that are not updated yet, without padding.
+    int64_t waiting = 0;    // Number of elements, without padding, that are not updated yet.
     bool answered = false;  // True if the part is updated, and the answer was sent to the worker.
   };
 

@@ -21,7 +21,7 @@ class PushedGradients {
   enum class Summation {
     kWhole,      // Each push is kept whole.
     kByArrival,  // In lock step: added to the sum on arrival.
-    kByRank,     // In lock step: kept, except for worker 0's push, with which the sum begins.
+    kByRank,     // In lock step: kept and added in rank order; rank 0's push goes directly into the sum.
   };
   PushedGradients(int workers, Summation summation);
 

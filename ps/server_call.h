@@ -12,8 +12,10 @@
 
 namespace tethys {
 
-// Invariants: at most one read and one write are in flight; the status of an ended call follows its last
-// write; OnEnd is called exactly once, after every operation has completed, and may delete the call.
+// Invariants:
+// 1. At most one read and one write are in flight.
+// 2. When a call is ended, its status is sent after its last write.
+// 3. OnEnd is called exactly once, after every operation has completed, and may delete the call.
 class ServerCall {
  public:
   class Owner {
@@ -37,7 +39,7 @@ class ServerCall {
   const grpc::AuthContext& auth_context() const { return *context_.auth_context(); }
   int rank() const { return rank_; }
 
-  // Answers an arrived call once and ends it.
+  // Sends the only answer to an arrived call and ends the call.
   void AnswerAndEnd(const grpc::ByteBuffer& answer);
   // Receives messages of an arrived call as the stream of the worker with this rank.
   void Receive(int rank);

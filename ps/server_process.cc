@@ -25,7 +25,8 @@ class ServerTask final : public TaskLife {
     if (setup_.restore()) {
       TETHYS_RETURN_IF_ERROR(
           server_.Restore(setup_.state().step(), [&](int slot, int64_t begin, absl::Span<float> out) {
-            if (slot > 0 && !setup_.restore_slots()) return absl::OkStatus();  // Keeps the initial values.
+            // Without restore_slots, the slots in `out` keep their initial values.
+            if (slot > 0 && !setup_.restore_slots()) return absl::OkStatus();
             return session_.ReadCheckpoint(slot, begin, out);
           }));
     }

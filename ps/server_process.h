@@ -16,7 +16,8 @@ namespace tethys {
 // the chief when this returns.
 absl::Status RunParameterServer(const TaskOptions& options);
 
-// The life of a parameter server (LiveAsTask). The arguments must outlive the result.
+// Creates the functions that LiveAsTask (runtime/cluster/task_life.h) calls in the process of a parameter
+// server. The arguments must outlive the result.
 std::unique_ptr<TaskLife> CreateServerLife(const TaskOptions& options, TaskSession& session,
                                            ParameterServer& server);
 

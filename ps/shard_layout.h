@@ -2,10 +2,10 @@
 // a frame's range means the same on both ends. Pure, immutable, thread-safe.
 //
 //   arena of the model   |  a  |  b  |pad|    c     |  d  |        shards a, b, d on server 0
-//   runs of server 0     |      run 0    |          |run 1|        padding inside a run belongs to it
+//   runs of server 0     |      run 0    |          |run 1|        a run includes the padding inside it
 //   server 0's memory    |      run 0    |run 1|                   runs start at multiples of kAlignment
 //
-// A run is a maximal stretch of the arena that holds only shards of one server and padding. It has the same
+// A run is a maximal range of the arena that holds only shards of one server and padding. A run has the same
 // layout in the server's memory as in the arena, so every message within a run is contiguous on both sides.
 #ifndef TETHYS_PS_SHARD_LAYOUT_H_
 #define TETHYS_PS_SHARD_LAYOUT_H_
@@ -36,11 +36,11 @@ class ShardLayout {
 
   absl::Span<const Run> runs() const { return runs_; }
   absl::Span<const Shard> shards() const { return shards_; }
-  // Elements of the server's memory, including padding.
+  // The number of elements in the server's memory, including padding.
   int64_t local_size() const { return local_size_; }
-  // Elements of all shards, without padding: the elements of a complete push.
+  // The number of elements of all shards, without padding: the elements of a complete push.
   int64_t element_count() const { return element_count_; }
-  // Elements of shards within a range of the server's memory, without padding.
+  // The number of elements of shards within a range of the server's memory, without padding.
   int64_t ElementsIn(Range local) const;
 
   // Converts [begin, begin + count) of the arena to the server's memory. OutOfRange if the range is empty or
@@ -48,12 +48,12 @@ class ShardLayout {
   absl::StatusOr<Range> ToLocal(uint64_t begin, uint64_t count) const;
 
  private:
-  // Elements of shards before `position` of the server's memory.
+  // The number of elements of shards before `position` of the server's memory.
   int64_t ElementsBefore(int64_t position) const;
 
   std::vector<Run> runs_;
   std::vector<Shard> shards_;
-  std::vector<int64_t> elements_before_;  // For each shard, the elements of all shards before it.
+  std::vector<int64_t> elements_before_;  // For each shard, the number of elements of all shards before it.
   int64_t local_size_ = 0;
   int64_t element_count_ = 0;
 };

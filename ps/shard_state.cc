@@ -51,7 +51,7 @@ void ShardState::KeepUndo(const Update& update) {
     undo_number_ = update.number;
   }
   const Range all = {0, layout_.local_size()};
-  if (!undo_.empty() && undo_[0] == all) return;  // Measure has copied all.
+  if (!undo_.empty() && undo_[0] == all) return;  // Measure has copied all elements already.
   const Range part = Intersection(update.part, all);
   undo_.push_back(part);
   for (size_t i = 0; i < shadow_.size(); ++i) {

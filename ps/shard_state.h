@@ -16,8 +16,8 @@
 
 namespace tethys {
 
-// Invariant: every element that the update numbered undo_number_ has changed lies in one of the ranges undo_,
-// which are disjoint, and the shadow has the element's values from before that update.
+// Invariant: the ranges in undo_ are disjoint and contain every element that update undo_number_ has changed.
+// For these elements, the shadow has the values from before that update.
 class ShardState {
  public:
   // `optimizer` updates ranges of the server's memory (ShardLayout::Shard::local); `layout` and `stream`,

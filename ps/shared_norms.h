@@ -15,7 +15,7 @@ inline bool ClipsOnServers(const proto::Job& job) {
   return job.optimizer().has_clip() && TraitsOf(job).servers_agree();
 }
 
-// True if servers measure the parts of variables that they hold, for trust ratios.
+// True if servers compute sums of squares of their parts of the variables, for trust ratios.
 inline bool MeasuresOnServers(const proto::Job& job) {
   return HasTrustRatio(job.optimizer()) && TraitsOf(job).servers_agree();
 }

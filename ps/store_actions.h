@@ -16,7 +16,7 @@
 
 namespace tethys {
 
-// The settings of the job that a server's store needs, besides the layout of its shards.
+// The job's settings that a server's store needs besides the layout of the server's shards.
 struct StoreConfig {
   int server = 0;
   // The index of each worker, by the rank under which it pushes: in lock step the workers of the group,
@@ -25,7 +25,7 @@ struct StoreConfig {
   uint32_t generation = 0;
   std::vector<OptimizerSlot> slots;
   LearningRateSchedule schedule;
-  proto::ParameterServer parameter_server;  // The job's settings of its servers, such as the consistency.
+  proto::ParameterServer parameter_server;  // The job's settings for servers, such as the consistency model.
   int64_t global_batch = 0;                 // In samples; the divisor of asynchronous GLOBAL_MEAN.
   // Bulk-synchronous: the limit on the norm of the mean gradient, taken over the elements of all servers; 0:
   // no limit.
@@ -70,8 +70,8 @@ struct NormReply {
 Frame AnswerFrame(const ParameterReply& reply, uint32_t generation);
 Frame AnswerFrame(const NormReply& reply, uint32_t generation);
 
-// The actions of a store. Each is carried out at once, so that the first parts of a large update are sent
-// while the rest is still being computed.
+// The actions of a store. Each action is carried out at once, so that the first parts of a large update are
+// sent while the rest is still being computed.
 class StoreActions {
  public:
   virtual ~StoreActions() = default;

@@ -54,7 +54,7 @@ class LocalStrategy final : public Strategy {
   ReplicaUpdate update_;
   const Clock& clock_;
   const Nanoseconds step_timeout_;
-  // How long the call that enqueued the update took, for each parity of the step.
+  // For each parity of the step, the duration of the call that enqueued the update.
   std::array<Nanoseconds, 2> update_ns_ = {};
   Interruption interruption_;
 };

@@ -1,5 +1,5 @@
-// The parameter update of a replica that holds all parameters, as in local and mirrored training. It is
-// computed from the gradient sums over the global batch. Used by the training thread only.
+// Updates the parameters of a replica that holds all parameters, as in local and mirrored training. The
+// update is computed from the gradient sums over the global batch. Used by the training thread only.
 #ifndef TETHYS_RUNTIME_REPLICA_UPDATE_H_
 #define TETHYS_RUNTIME_REPLICA_UPDATE_H_
 
@@ -14,11 +14,11 @@
 
 namespace tethys {
 
-// The trainable variables.
+// The ranges of the trainable variables in the arena.
 std::vector<NamedRange> TrainableRanges(const VariableSet& variables);
 
-// The optimizer's slots: state per parameter, such as velocity. They may outlive an update, so that the
-// update of the next group of workers goes on with them.
+// The optimizer's slots: state per parameter, such as velocity. The slots may outlive a ReplicaUpdate: when
+// the workers form a new group, the ReplicaUpdate of the new group continues with the same slots.
 class OptimizerSlots {
  public:
   // Allocates the slots of `optimizer` for an arena of `elements` elements, with their initial values. Keeps
@@ -54,7 +54,7 @@ class ReplicaUpdate {
   absl::Status Prepare(const StepArenas& arenas);
 
   // Writes the step's learning rate and 1 / step.global_sample_count to the host memory of the step's parity
-  // (StepInfo::parity). Requires: the count is at least 1. Called before Enqueue.
+  // (StepInfo::parity). Requires step.global_sample_count to be at least 1. Called before Enqueue.
   void SetRates(const StepInfo& step);
   // Enqueues the update: the same stream work in every step of one parity. Returns how long the call took. On
   // a CPU device the call takes as long as the update.

@@ -16,7 +16,8 @@ constexpr int64_t kFloatBytes = sizeof(float);
 // Invariants:
 // 1. Gradient ranges are announced to the inner strategy in ready order, each after it has reached the host.
 // 2. The stream downloads_ copies a range after stream_ has computed it. stream_ overwrites a range only
-//    after the upload of the previous step. So host gradients are never written while they are uploaded.
+//    after stream_ has uploaded the sums of the previous step. So host gradients are never written while they
+//    are uploaded.
 class StagedStrategy final : public Strategy {
  public:
   StagedStrategy(std::unique_ptr<Strategy> inner, absl::optional<ReplicaUpdate> update, Device& device,
@@ -43,7 +44,8 @@ class StagedStrategy final : public Strategy {
     runs_ = JoinedRanges(ready_order);
     const int64_t bytes = arenas.arena_size * kFloatBytes;
     TETHYS_ASSIGN_OR_RETURN(gradients_, device_.Allocate(bytes, MemoryKind::kPinnedHost));
-    // The inner strategy never reads parameters if only sums are exchanged.
+    // Without `update_`, the inner strategy needs the parameters in host memory. With `update_`, the inner
+    // strategy only sums gradients and never reads parameters.
     if (!update_.has_value()) {
       TETHYS_ASSIGN_OR_RETURN(parameters_, device_.Allocate(bytes, MemoryKind::kPinnedHost));
     } else {
@@ -170,7 +172,7 @@ class StagedStrategy final : public Strategy {
 
   StepArenas arenas_;  // The arenas, in device memory.
   std::vector<Range> ready_order_;
-  std::vector<Range> runs_;             // The elements of ready_order, in as few ranges as possible.
+  std::vector<Range> runs_;             // ready_order_, sorted, with adjacent ranges merged.
   std::unique_ptr<Buffer> gradients_;   // Pinned host memory, laid out like the device's arena.
   std::unique_ptr<Buffer> parameters_;  // Like gradients_. Null if the device updates the parameters.
   // For each range, an event recorded when the range has reached the host.

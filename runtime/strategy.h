@@ -36,7 +36,7 @@ namespace tethys {
 // epoch + position in the epoch.
 struct StepInfo {
   // Global number of this step. Asynchronous: the number of this worker's earlier steps. Stale-synchronous:
-  // this worker's clock.
+  // the number of this worker's step (LeaseRange.clock).
   int64_t step = 0;
   int64_t epoch = 0;
   int64_t sample_begin = 0;  // Number of the first sample in this worker's batch.
@@ -64,8 +64,8 @@ struct StepArenas {
 struct StrategyTraits {
   // True: GradientReady and EnqueueEnd only enqueue stream work, which is the same for every step of one
   // parity, and never block. Only the values that BeginStep writes to the host memory of that parity differ.
-  // So a graph can hold a whole step, and the next step may be enqueued before AwaitEnd. False: the host
-  // drives the exchange, and each step ends before the next begins.
+  // So a captured graph (Device::Capture) can contain a whole step, and the next step may be enqueued before
+  // AwaitEnd. False: the host drives the exchange, and each step ends before the next begins.
   bool stream_only = false;
   // True: work on the stream may wait for other workers. False: the stream completes its work by itself.
   bool stream_exchanges = false;
@@ -74,8 +74,8 @@ struct StrategyTraits {
   // True: the strategy updates the parameters on this worker's device. False: servers or the caller update
   // them.
   bool updates_here = false;
-  // Device memory that is not 0 once the update of a step was refused on the device (see the class comment).
-  // Null: EnqueueEnd itself, or a server, returns the error.
+  // Device memory that is not 0 once the device has refused the update of a step because a gradient was not
+  // finite. Null: EnqueueEnd itself, or a server, returns the error.
   const int32_t* refused = nullptr;
 };
 
@@ -103,8 +103,8 @@ struct StepOutcome {
 // A gradient that is not finite fails the step with FailedPrecondition. (With the same code, a server refuses
 // a worker that was declared lost.) If updates_here is true, every worker then holds the parameters from
 // before that step, and steps that were already enqueued have no effect. If servers update, the arena may mix
-// parameters of two steps. After any other error the parameters are unspecified. A strategy that has returned
-// an error may only be destroyed; no further call needs to succeed.
+// parameters of two steps. After any other error the parameters are unspecified. After an error, only two
+// calls are allowed: Refresh, which returns the error again, and the destructor.
 //
 // Thread-compatible; any thread may call Interrupt.
 class Strategy {
@@ -127,9 +127,9 @@ class Strategy {
   // the strategy lives. Null: layers use the batch of this worker.
   virtual StreamReducer* worker_sums() { return nullptr; }
 
-  // Called once per plan, before the first step. `ready_order` are disjoint ranges of the gradient arena in
-  // the order in which backward will announce them; together they cover every variable. If servers hold the
-  // parameters, blocks until the arena holds a copy of them.
+  // Called once per Plan (runtime/nn/plan.h), before the first step. `ready_order` are disjoint ranges of the
+  // gradient arena in the order in which backward will announce them; together they cover every variable. If
+  // servers hold the parameters, blocks until the arena holds a copy of them.
   virtual absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
                                                  absl::Span<const Range> ready_order) = 0;
 
@@ -159,7 +159,8 @@ class Strategy {
   // Brings the parameters up to date with all updates of all workers; a no-op unless servers update
   // asynchronously or stale-synchronously. Called between segments (at barriers) only, with no step in
   // flight. Blocks until the parameters are up to date or a deadline has passed. Has the errors of
-  // EnqueueEnd.
+  // EnqueueEnd. After an error of the exchange, returns that error at once: this lets the caller distinguish
+  // a failed exchange from other failures of a step.
   virtual absl::Status Refresh() = 0;
 
   // The optimizer slots that this worker holds, in the optimizer's order; empty if servers hold them. They
@@ -173,8 +174,8 @@ class Strategy {
   // Other processes are told nothing; for them, this worker is lost. `status` is an error; only the first
   // call counts.
   //
-  // Work that this worker completes by itself goes on, so that it stays certain which steps were made. If the
-  // host drives the exchange: after EnqueueEnd has returned OK, AwaitEnd returns the outcome of the step,
+  // Work that needs no other process goes on, so that the caller can always tell which steps were made. If
+  // the host drives the exchange: after EnqueueEnd has returned OK, AwaitEnd returns the outcome of the step,
   // which is made; after EnqueueEnd has failed, the step is not made on this worker. If stream_only is true,
   // AwaitEnd returns the outcome of a step that the device has completed, and an error for a step that may
   // still be made on the device; a local strategy completes every step whose end was enqueued.

@@ -7,12 +7,12 @@
 #
 # Each system is made by debootstrap in a folder, and gets a clone of this repository's HEAD. The script prints how long
 # each command took, and by how much the system grew. Exit status: 0 both commands ended with 0 in all systems, 1 one
-# failed, 2 the script cannot run here. It takes about half an hour a system on two cores, and 3 GB of disk.
+# failed, 2 the script cannot run here. Each system takes about half an hour on two cores, and 3 GB of disk.
 #
 # Environment variables:
 #   COMMANDS="quickstart tests"  the commands to run, in this order
 #   WORK=DIR                     folder for the systems; default: a new one in /var/tmp. It is removed at the end
-#   CCACHE=DIR                   compiler caches of earlier runs, a folder each release. Times then mean little
+#   CCACHE=DIR                   compiler caches of earlier runs, a folder for each release. Times then mean little
 #   TETHYS_CMAKE_FLAGS="FLAG..."  as for tests/run.sh
 #   MIRROR=URL                   Debian's archive; default: the one that this machine's apt uses
 #   LOGS=DIR                     keeps the output of all commands, as RELEASE.COMMAND.log

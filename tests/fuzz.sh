@@ -4,10 +4,10 @@
 #   tests/fuzz.sh                      every target for a minute
 #   tests/fuzz.sh 600 host_file idx    the targets host_file and idx for 600 seconds each
 #
-# Targets and seeds lie in tests/fuzz/. Inputs that reach new code are kept in build/fuzz/corpus/NAME for the next run;
-# inputs that make a target fail (findings) are kept as build/fuzz/findings/NAME/KIND-HASH. Once the bug is fixed, copy
-# its input to tests/fuzz/corpus/NAME, under a name that says what was wrong. Prints a table at the end; the exit status
-# is 1 if there is a finding.
+# Targets and seeds lie in tests/fuzz/. Inputs that reach new code are kept in build/fuzz/corpus/NAME for the
+# next run. Inputs that make a target fail (findings) are kept as build/fuzz/findings/NAME/KIND-HASH. Once a
+# bug is fixed, copy the input that found the bug to tests/fuzz/corpus/NAME, under a name that says what was
+# wrong. Prints a table at the end; the exit status is 1 if there is a finding.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/packages.sh

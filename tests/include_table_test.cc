@@ -1,6 +1,5 @@
-// Checks the program against its documents, so that they cannot drift apart: every #include against the table
-// of allowed includes in docs/design/folders.md, and the length of every file against the limits of
-// CONTRIBUTING.md.
+// Checks that the program agrees with its documents: every #include must be allowed by the table in
+// docs/design/folders.md, and the length of every file must be within the limits of CONTRIBUTING.md.
 #include <map>
 #include <regex>
 #include <set>

@@ -1,7 +1,7 @@
 // Checks that no two files define a type of the same full name, nor a function of the same name and types of
-// parameters if one of the two is inline. The linker takes the two definitions for one: it keeps the
-// destructor or function of one of them, and calls it for both. The call can corrupt memory. No compiler
-// reports the mistake, because a compiler sees one file at a time.
+// parameters if one of the two is inline. The linker treats the two definitions as one: it keeps the
+// destructor or function of one definition, and uses it in place of the other, too. Such a call can corrupt
+// memory. No compiler reports the mistake, because a compiler sees one file at a time.
 //
 // The test ignores unnamed namespaces, members of types, and functions of tests, which may replace functions
 // of the program.

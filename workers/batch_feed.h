@@ -26,7 +26,7 @@ namespace tethys {
 class BatchFeed {
  public:
   struct Options {
-    BatchLoader::Options loader = {};  // The feed itself sets taken_ahead.
+    BatchLoader::Options loader = {};  // The feed sets the field taken_ahead itself.
     Nanoseconds slow_down = 0;         // Every Feed sleeps this long, to slow a worker down in tests.
   };
   // `device` and `plan` must outlive the feed.
@@ -36,8 +36,8 @@ class BatchFeed {
 
   BatchLoader& loader() { return *loader_; }
 
-  // A batch that consists of padding only, all zero. Requires that no batch was announced yet; valid until a
-  // batch is announced.
+  // A batch that consists of padding only, all zero. Requires that no batch was announced yet. The result is
+  // valid until a batch is announced.
   HostBatch empty_batch() const { return empty_batch_; }
 
   // Hands the next batch to the plan, which may then take it. Requires an announced batch. Has the errors of

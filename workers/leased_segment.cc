@@ -65,7 +65,7 @@ class LeasedSegment final : public SegmentCourse {
   const proto::Run run_;
   const bool in_rounds_;
   std::deque<BatchAssignment> leases_;  // Leased batches that are not announced yet.
-  int64_t step_;                        // On demand: the number of the next batch that is leased.
+  int64_t step_;                        // With leases on demand: the number of the next leased batch.
   bool may_ask_ = false;                // False until the first lease, and while a request is not answered.
   bool last_ = false;
 };

@@ -5,10 +5,10 @@
 //   chief: Pause    worker, before step k of the segment: sends Pausing{k + 1}, makes step k, waits
 //   chief: Cut{n}, n the largest of all answers; every worker makes its steps up to n and ends the segment
 //
-// A worker that has answered k + 1 makes step k before it waits. If another worker has begun step k + 1
-// before its Pause came, it waits in that step for the first worker and cannot answer. The chief then sends
-// the first worker another Pause, and each further Pause lets this worker make one more step before it waits.
-// Batches that were announced beyond the cut are dropped, because the job ends.
+// A worker that has answered k + 1 makes step k before it waits. Another worker may have begun step k + 1
+// before its Pause arrived. That worker then waits in step k + 1 for the first worker and cannot answer. So
+// the chief sends the first worker another Pause. Each further Pause lets the first worker make one more step
+// before it waits. Batches that were announced beyond the cut are dropped, because the job ends.
 //
 // Invariant: done() <= rest_at_ <= steps_ from the first Pause on, until the Cut.
 #include <algorithm>
@@ -28,7 +28,7 @@ class LockStepSegment final : public SegmentCourse {
         steps_(StepsPerEpoch(run.end() - run.begin(), global_batch, false)) {}
 
   bool ended() const override { return done() == steps_; }
-  // Orders that come after the Cut, or after the last step, are for the barrier.
+  // Orders that come after the Cut, or after the last step, are taken only when the segment has ended.
   bool takes_orders() const override { return !cut_ && !ended(); }
   bool waits() const override { return takes_orders() && done() == rest_at_; }
 

@@ -1,5 +1,6 @@
 // The state of this machine that a measurement depends on: memory, and the CPU time that went to this thread,
-// to other threads and to the hypervisor during the measurement. Blocks on small files of /proc; any thread.
+// to other threads and to the hypervisor during the measurement. The functions may block, because they read
+// small files of /proc. Any thread may call them.
 #ifndef TETHYS_WORKERS_MACHINE_STATE_H_
 #define TETHYS_WORKERS_MACHINE_STATE_H_
 

@@ -1,5 +1,6 @@
-// Computes the job plan, which holds everything that a job's processes must agree on: variables, placement,
-// sizes. Reads only the headers of the data files; starts nothing.
+// Computes the job plan, which holds everything that a job's processes must agree on, such as the variables,
+// the placement of shards on servers, and batch sizes. Reads only the headers of the data files and starts no
+// process.
 #ifndef TETHYS_WORKERS_PLAN_JOB_H_
 #define TETHYS_WORKERS_PLAN_JOB_H_
 

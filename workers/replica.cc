@@ -80,8 +80,9 @@ absl::Status Replica::SetRows(int64_t rows) {
   TETHYS_CHECK(strategy_ == nullptr && evaluation_plan_ == nullptr,
                "the number of rows must not change while there is a strategy or a plan for evaluations");
   options_.rows = rows;
-  activations_.reset();      // Freed first, so that the device never holds the old and the new buffer.
-  device_->ReleaseUnused();  // The buffers of the previous plan have sizes that no later buffer may have.
+  activations_.reset();  // Freed first, so that the device never holds the old and the new buffer.
+  // Later buffers may have other sizes, so memory that the device keeps might not be reused.
+  device_->ReleaseUnused();
   return AllocateActivations();
 }
 
@@ -135,8 +136,8 @@ absl::Status Replica::Prepare(bool warm_up) {
   return CreatePipeline();
 }
 
-// An empty batch changes no result: the first step replaces its gradients, and moving statistics change only
-// in EnqueueStatistics.
+// An empty batch changes no result: the first step overwrites the gradients of the empty batch, and moving
+// statistics change only in EnqueueStatistics.
 absl::Status Replica::WarmUp() {
   if (layer_sums_ != nullptr) layer_sums_->SetAside(true);
   TETHYS_RETURN_IF_ERROR(plan_->Upload(feed_->empty_batch()));
@@ -146,7 +147,7 @@ absl::Status Replica::WarmUp() {
     TETHYS_RETURN_IF_ERROR(plan_->Backward([](int64_t, const Event&) { return absl::OkStatus(); }));
   }
   if (layer_sums_ != nullptr) layer_sums_->SetAside(false);
-  return stream_->Synchronize();  // After that the loader may use the memory of the batch.
+  return stream_->Synchronize();  // Afterwards the loader may overwrite the batch.
 }
 
 // Returns the gradient arena: memory that the strategy allocates, or else the replica's own.

@@ -60,7 +60,7 @@ class Replica {
     std::shared_ptr<const Dataset> train = nullptr;
     BatchFeed::Options feed = {};
     bool graphs = true;  // True: capture steps as graphs if the device can. Must be equal on all ranks.
-    std::function<void()> records_wait = nullptr;  // Passed to StepRecorder as half_full.
+    std::function<void()> records_wait = nullptr;  // Called when records fill half of the recorder's ring.
     // Called after each batch of an evaluation; its error ends the evaluation. Null: not called.
     std::function<absl::Status()> may_evaluate = nullptr;
   };
@@ -101,7 +101,8 @@ class Replica {
   absl::Status Step(const StepInfo& step) { return pipeline_->Run(step); }
   absl::Status Finish() { return pipeline_->Finish(); }
 
-  // The last step that was made since Attach, and the step that failed in its exchange, as in StepPipeline.
+  // made_step() is the last step that was made since Attach. computed_step() is the step whose exchange
+  // failed after its gradients were computed. Both are as in StepPipeline.
   absl::optional<int64_t> made_step() const {
     return pipeline_ == nullptr ? absl::nullopt : pipeline_->made();
   }
@@ -187,7 +188,7 @@ class Replica {
   std::unique_ptr<Buffer> statistics_;
   std::unique_ptr<Buffer> evaluated_statistics_;
   std::unique_ptr<Buffer> activations_;    // Activations of both plans.
-  std::unique_ptr<Plan> evaluation_plan_;  // Null until an evaluation if activations_ is new.
+  std::unique_ptr<Plan> evaluation_plan_;  // Null from a change of activations_ until the next evaluation.
   std::unique_ptr<StepRecorder> recorder_;
   std::unique_ptr<StepPhases> phases_;
   // Null as long as every attached strategy has itself allocated memory for gradients.

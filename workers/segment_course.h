@@ -36,7 +36,8 @@ class SegmentCourse {
 
   // True if no step is left to make.
   virtual bool ended() const = 0;
-  // Like TaskCourse::takes_orders and TaskCourse::waits.
+  // takes_orders(): whether the segment takes an order now. waits(): whether no step can begin until an order
+  // arrives.
   virtual bool takes_orders() const = 0;
   virtual bool waits() const = 0;
 

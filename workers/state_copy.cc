@@ -1,5 +1,5 @@
-// The source sends each chunk to one rank that is behind after the other, by messages, so that ranks that
-// need nothing receive nothing. Each chunk ends with a barrier of all ranks:
+// The source sends each chunk in separate messages to the ranks that are behind, to one rank after another.
+// Ranks that are not behind receive no chunks. Each chunk ends with a barrier of all ranks:
 //
 //   for each part, for each chunk of the part:   source -- chunk --> each rank behind;   all: Barrier
 //   at the end:                                  source -- Trailer --> each rank behind
@@ -37,7 +37,7 @@ absl::string_view Text(absl::Span<const float> values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
 }
 
-// Calls `move` for each chunk of a part, and waits for all ranks after each.
+// Calls `move` for each chunk of a part. After each chunk, waits for all ranks.
 absl::Status ForEachChunk(Communicator& group, int64_t elements,
                           absl::FunctionRef<absl::Status(Slice chunk)> move) {
   for (int64_t begin = 0; begin < elements; begin += kChunk) {
@@ -99,7 +99,7 @@ absl::Status WaitForOthers(Communicator& group, const StateCopy& copy) {
   return absl::OkStatus();
 }
 
-// The mean over the ranks that have statistics; a collective.
+// Returns the mean over the ranks that have statistics. Every rank must call this function.
 absl::StatusOr<std::vector<float>> MeanStatistics(Communicator& group, int64_t size,
                                                   const std::vector<float>* own) {
   std::vector<float> sums(size + 1);  // The last element counts the ranks.

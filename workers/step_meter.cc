@@ -27,7 +27,7 @@ constexpr int64_t kDrainEvery = 1024;
 // The learning rate of measured steps: so small that the change of a parameter is lost in float32's rounding.
 constexpr double kLearningRate = 1e-12;
 constexpr Nanoseconds kStepTimeout = 600 * kSecond;
-// A visit with a share beyond these limits counts as disturbed.
+// A measurement (StepVisit) with a share beyond these limits counts as disturbed.
 constexpr double kLeastCpuShare = 0.95, kMostSteal = 0.02, kMostGpuOthers = 0.02, kMostGpuPause = 2e-4;
 // The duration of each of the two pause measurements, before and after the steps. A process that shares the
 // GPU gets the GPU for about two milliseconds at a time.
@@ -66,7 +66,7 @@ void AddCpuShares(const CpuShares& shares, bool on_gpu, proto::StepVisit& visit)
   visit.set_foreign(shares.foreign);
 }
 
-// `alone`: the thread computes alone, on a CPU, so time in which it has no CPU went to other programs.
+// If `alone`, only this thread computes, on a CPU. So whenever the thread had no CPU, other programs had it.
 bool WasDisturbed(const proto::StepVisit& visit, bool alone) {
   return (alone && visit.cpu_share() < kLeastCpuShare) || visit.steal() > kMostSteal ||
          visit.gpu_others() > kMostGpuOthers || visit.gpu_pause() > kMostGpuPause;

@@ -24,9 +24,9 @@ namespace tethys {
 class StepMeter {
  public:
   // The plan gives model, optimizer, device, and the shape of samples and labels; its batch is ignored.
-  // `clock` and `company` must outlive the meter. `company` must already watch the device, on which it finds
-  // other processes; null on a CPU. InvalidArgument: the plan's model cannot be made. ResourceExhausted: the
-  // device lacks memory even for the parameters.
+  // `clock` and `company` must outlive the meter. `company`, which finds other processes on a GPU, must
+  // already watch the device; on a CPU, `company` is null. InvalidArgument: the plan's model cannot be made.
+  // ResourceExhausted: the device lacks memory even for the parameters.
   static absl::StatusOr<std::unique_ptr<StepMeter>> Create(const proto::JobPlan& plan,
                                                            std::unique_ptr<Device> device, const Clock& clock,
                                                            GpuCompany* company);
@@ -53,8 +53,8 @@ class StepMeter {
   absl::StatusOr<int64_t> UsedMemory(Device& device) const;
   absl::Status Prepare(int64_t batch);
   absl::Status Step(int64_t batch);
-  // Makes at least one step. As long as fewer than `least` steps were made, further steps begin until
-  // `latest`; afterwards they begin until `end`.
+  // Makes one step. Further steps begin only before `latest` while fewer than `least` steps were made, and
+  // afterwards only before `end`.
   absl::Status Steps(int64_t batch, int least, Nanoseconds end, Nanoseconds latest);
   void DropRecords();
   // Adds to `visit` the longest pause of the GPU at this time, if the device can measure pauses.

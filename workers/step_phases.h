@@ -1,5 +1,6 @@
-// Measures the phases of a step: with the host's clock for the recorder, with named ranges for a profiler. On
-// an asynchronous device, phase times come from events on its stream, readable after the step.
+// Measures the phases of a step with the host's clock, for the recorder, and marks the phases as named
+// ranges, for a profiler. On an asynchronous device, phase times come from events on the device's stream, and
+// can be read after the step.
 //
 //   phases.Begin(step);
 //   phases.Run(Phase::kForward, [&] { return plan.Forward(); });   // and every other phase, in order

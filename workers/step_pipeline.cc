@@ -51,8 +51,8 @@ absl::Status StepPipeline::Run(StepInfo step) {
   const ProfilerRange range(options_.device, "step", step.step);
   step.parity = in_flight_.has_value() ? 1 - in_flight_->parity : 0;
   const absl::Status enqueued = Named(step, Enqueue(step));
-  // Finish ends the previous step. Its error is returned first, because it may have caused the error in
-  // `enqueued`.
+  // Finish ends the previous step. The error of Finish is returned first, because it may have caused the
+  // error in `enqueued`.
   TETHYS_RETURN_IF_ERROR(Finish());
   TETHYS_RETURN_IF_ERROR(enqueued);
   in_flight_ = step;

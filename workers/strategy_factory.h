@@ -17,7 +17,8 @@ namespace tethys {
 // the strategy to `replica`. In mirrored training, blocks until all workers of the group are connected
 // through their listeners, but not beyond `deadline`, a time of `clock`. With servers, Replica::Attach waits
 // for the servers' first answers, also not beyond `deadline`. `replica`, `listener`, `clock` and everything
-// that `peers_compute` uses must outlive the strategy. `handover`: see workers/strategies/worker_parts.h.
+// that `peers_compute` uses must outlive the strategy. `handover` says how the group replaces an earlier
+// group of the worker.
 absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task, const proto::JobPlan& plan,
                                                          const proto::Group& group, Replica& replica,
                                                          RingListener& listener, const Clock& clock,

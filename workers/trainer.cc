@@ -19,7 +19,7 @@ namespace {
 // Step records per message. Keeps messages well below gRPC's size limit.
 constexpr int64_t kRecordsPerMessage = 1024;
 
-// Floats that are saved between two looks at the interruption: 4 MiB.
+// The number of floats that are saved between two checks of the interruption: 4 MiB.
 constexpr int64_t kSavedFloats = 1024 * 1024;
 
 BatchLoader::Options LoaderOptions(const proto::Job& job, const Dataset& train, const InputScaling& scaling) {

@@ -3,9 +3,10 @@
 // one other thread.
 //
 // The trainer of a job that forms new groups (FormsNewGroups) outlives its groups. When an exchange fails, or
-// a Halt interrupts it, the order that it carries out returns an error and trouble() says that the trainer
-// has left its group. Its parameters and slots are then those of applied() steps, and it waits for JoinGroup.
-// With servers, the parameters are of no use until JoinGroup has fetched them from the servers.
+// a Halt interrupts the exchange, the function that carries out the current order returns an error, and
+// trouble() says that the trainer has left its group. The trainer's parameters and slots are then those of
+// applied() steps, and the trainer waits for JoinGroup. In a job with servers, the parameters are of no use
+// until JoinGroup has fetched them from the servers.
 #ifndef TETHYS_WORKERS_TRAINER_H_
 #define TETHYS_WORKERS_TRAINER_H_
 
@@ -45,19 +46,20 @@ class Trainer {
                                                          TaskSession& session,
                                                          GroupInterruption& interruption, const Clock& clock);
 
-  // Makes the worker a member of the group, and of no earlier group: attaches the strategy, and takes
-  // parameters if the worker has none or if its parameters are behind. In the first group of a job, Setup
-  // says which parameters; later the source sends them or, with servers, the servers do. Called before the
-  // functions below. `listener` must outlive the trainer. Sets copy_ns and exchange of `formed`. Internal:
-  // the group lacks this worker, or the worker has the parameters of another step than the chief says. Also
-  // has the errors of CreateStrategy, of Replica::Attach, of CopyState and of reading a checkpoint.
+  // Makes the worker a member of the group, after it has left any earlier group: attaches the strategy, and
+  // takes parameters if the worker has none or if its parameters are behind. In the first group of a job,
+  // these are the parameters that Setup specifies. In later groups, the group's source or the servers send
+  // the parameters. Called before the functions below. `listener` must outlive the trainer. Sets copy_ns and
+  // exchange of `formed`. Internal: the group lacks this worker, or the worker has the parameters of another
+  // step than the chief says. Also has the errors of CreateStrategy, of Replica::Attach, of CopyState and of
+  // reading a checkpoint.
   absl::Status JoinGroup(const proto::Form& form, RingListener& listener, proto::Formed& formed);
 
   // Makes the worker's steps of the segment that `course` is in. Has the errors of StepPipeline and of
   // OrderReader::Read. Aborted: Halt has come.
   absl::Status RunSegment(WorkerCourse& course, OrderReader& orders);
 
-  // What the last error of a function of this class means for the worker.
+  // Says what the last error of a member function means for the worker.
   TaskLife::Trouble trouble() const { return trouble_; }
   // Sets the field `applied` of `halted` and, in the first call after kBroken, `suspect` and `reason`.
   void FillHalted(proto::Halted& halted);
@@ -99,7 +101,8 @@ class Trainer {
                        StagedState& staged, Nanoseconds& copy_ns);
   // Copies the state between workers, over the connections of the group.
   absl::Status Copy(Communicator& group, const StateCopy& copy, StagedState& staged);
-  // Replaces the worker's state by the copy or, with servers, by what the servers do not keep.
+  // Replaces the worker's state by the copy. With servers, replaces only what the servers do not keep, such
+  // as moving statistics.
   absl::Status Commit(int64_t step, const StagedState& staged);
   absl::Status CommitStatistics(const StagedState& staged);
   // Sets trouble_ to what the error `failed` means, and returns `failed`. `may_be_broken`: `failed` may be
@@ -109,7 +112,7 @@ class Trainer {
   absl::Status Failed(const absl::Status& failed);
   // Aborted: the chief has halted the group, or `halted` is true.
   absl::Status MayGoOn(bool halted);
-  // Makes a step or finishes the segment, by `work`; has its errors.
+  // Calls `work`, which makes a step or finishes the segment, and returns its error.
   absl::Status InGroup(absl::FunctionRef<absl::Status()> work);
   StepInfo StepOf(const BatchAssignment& batch, int64_t epoch, const EpochOrder& order) const;
 
@@ -137,8 +140,8 @@ class Trainer {
 
   bool warm_ = false;  // True once a strategy was attached with a warm-up.
   absl::optional<int64_t> applied_;
-  // The moving statistics after step *applied_, which this worker has computed and other workers have made;
-  // empty unless this worker is behind.
+  // The moving statistics after step *applied_. This worker has computed that step, but its exchange failed,
+  // and other workers have made the step. Empty unless this worker is behind.
   absl::optional<std::vector<float>> statistics_ahead_;
 
   TaskLife::Trouble trouble_ = TaskLife::Trouble::kFailure;

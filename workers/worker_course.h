@@ -44,8 +44,8 @@ class WorkerCourse final : public TaskCourse {
   absl::optional<BatchAssignment> Announce() { return segment_->Announce(messages()); }
   absl::optional<BatchAssignment> BeginStep() { return segment_->BeginStep(); }
   void EndStep() { segment_->EndStep(); }
-  // Ends the segment, whose steps must all have been made: answers the Run order with their number and the
-  // worker's moving statistics.
+  // Ends the segment, whose steps must all have been made. Answers the Run order with the number of these
+  // steps and with the worker's moving statistics.
   void EndRun(const std::vector<float>& statistics);
 
  protected:

@@ -80,7 +80,8 @@ class Worker final : public TaskLife {
     return absl::OkStatus();
   }
 
-  // A save that failed is reported to the chief and does not end the training. A halted group has no save.
+  // A failed save is reported to the chief and does not end the training. If a Halt ended the save, nothing
+  // is reported, because the chief has abandoned the save.
   absl::Status Save(const proto::Save& order) {
     const absl::Status saved = trainer_->Save(order);
     if (!saved.ok() && trouble() == Trouble::kHalted) return saved;

@@ -21,11 +21,11 @@ namespace {
 // Limits of the link rates, speeds of computing and numbers of hosts that are tried.
 constexpr double kLeastBits = 1e6;  // The slowest link tried, in bits a second.
 constexpr double kMostBits = 100e9;
-constexpr double kLeastSpeed = 0.1;  // The lowest speed of computing, over the present speed.
+constexpr double kLeastSpeed = 0.1;  // The lowest speed of computing, divided by the present speed.
 constexpr double kMostSpeed = 10;
 constexpr double kMoreHosts = 4;  // The most hosts tried, as a multiple of the present number.
-// The most slots of all hosts together that are tried; the number of shapes grows with the square of the
-// slots.
+// The largest tried sum of all hosts' slots (a slot is one worker or server that a host may run). The number
+// of shapes (strategy and numbers of processes) grows with the square of the slots.
 constexpr int kMostSlots = 128;
 
 class ChangesOf {
@@ -103,7 +103,8 @@ class ChangesOf {
         turns.ok() ? TurnsText(*turns, text) : absl::StrCat("not known, ", turns.status().message(), "."));
   }
 
-  // The best candidate, by predictions with `calibration`, among the jobs from which the answer was chosen.
+  // The best synchronous candidate, by predictions with `calibration`, among the jobs from which the answer
+  // was chosen.
   absl::StatusOr<Candidate> BestOf(const proto::Calibration& calibration) const {
     std::vector<Candidate> candidates;
     for (size_t i = 0; i < answered_.jobs.size(); ++i) {
@@ -114,8 +115,8 @@ class ChangesOf {
     return BestByModel(candidates, corrections_, answered_.goal);
   }
 
-  // The best job on `hosts` hosts: the first hosts of the file and, if the file has fewer, additional
-  // supposed hosts that are like hosts of the file (Suppose in what_if.h).
+  // The best synchronous job on the first `hosts` hosts of the host file. If the file has fewer hosts, the
+  // missing hosts are supposed to be like hosts of the file (Suppose in what_if.h).
   absl::StatusOr<Candidate> BestOn(int hosts) const {
     WhatIf what_if;
     what_if.hosts = hosts;

@@ -1,6 +1,6 @@
 // Finds at which link rates, computing speeds and numbers of hosts the answer of `tethys advise` would change
-// to another strategy (answer_changes.h). For each other number of hosts, the job file is read again, once in
-// every shape. Thread-compatible.
+// to another strategy (answer_changes.h). For each tried number of hosts, the job file is read again, once
+// for every shape (strategy and numbers of processes). Thread-compatible.
 #ifndef TETHYS_DEPLOY_ADVISE_ADVICE_CHANGES_H_
 #define TETHYS_DEPLOY_ADVISE_ADVICE_CHANGES_H_
 

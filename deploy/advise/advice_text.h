@@ -17,30 +17,33 @@ namespace tethys {
 struct AdviceNotes {
   std::string supposed;  // The machines that --what_if supposes; empty: the machines exist.
   std::string source;    // Where the predictions come from (CalibratedText in job_prediction.h).
-  // True if other programs used more than kDisturbed (disturbance.h) of the CPU during the calibration.
+  // True if the share of the CPU that other programs used during the calibration exceeds kDisturbed
+  // (disturbance.h).
   bool calibration_disturbed = false;
   // The share of the CPU that other programs used during the brief runs; 0 is not printed.
   double others_cpu = 0;
   std::string places;  // PlacesText of the chosen candidate; empty: the candidate runs on this machine.
   std::vector<std::string> changes;  // Sentences on what would change the answer (AdviceChanges).
-  // Errors of candidates that cannot run here: one line for each candidate.
+  // Errors of candidates that are not considered because a brief run failed: one line for each candidate.
   std::vector<std::string> put_aside;
-  std::string normalisation;       // NormalisationRemark of the chosen job; may be empty.
-  std::string noise;               // NoiseScaleText of a brief run; may be empty.
-  std::set<std::string> left_out;  // Why shapes (AnchorShape) were left out: one line for each shape.
+  std::string normalisation;  // NormalisationRemark of the chosen job; may be empty.
+  std::string noise;          // NoiseScaleText of a brief run; may be empty.
+  // One line for each shape (strategy and numbers of processes) that was left out: the shape and the reason.
+  std::set<std::string> left_out;
 };
 
-// A table of the processes that each host runs in a job on `machines`, which are some of the hosts.
+// A table of the processes that each host runs in a job. `machines` are those of `hosts` that the job uses.
 std::string PlacesText(const std::vector<HostEntry>& hosts, const JobMachines& machines);
 
-// A sentence on the noise scale that a run on the job's own data measured. The noise scale bears on the
-// choice of the batch, not of the strategy. Empty: the noise scale is not known
+// A sentence on the noise scale that a run on the job's own data measured. The noise scale matters for the
+// choice of the batch size, not of the strategy. Empty: the noise scale is not known
 // (runtime/telemetry/gradient_noise.h).
 std::string NoiseScaleText(const proto::RunSummary& run);
 
-// A sentence on a larger number of machines that is slower than one machine, or not shown to be faster: the
-// best candidate on several machines or, if it is faster, the best candidate on the most machines. Empty if
-// both are faster, or if no synchronous candidates run on one machine and on several.
+// Compares the best synchronous candidate on one machine with two others: the best on several machines, and
+// the best on the largest number of machines. Returns a sentence on the first of these two that is slower
+// than the best on one machine, or not shown to be faster. Empty if both are shown to be faster, if all
+// synchronous candidates run on one machine, or if all run on several machines.
 std::string MachinesText(const std::vector<Candidate>& candidates);
 
 // The text contains, in this order: a sentence with the choice and its reason, the source of the predictions,

@@ -34,8 +34,8 @@ constexpr double kComputerShare = 0.2;
 // and end of these runs.
 constexpr double kRunShare = 0.5;
 constexpr int kLinkRounds = 3;  // The number of other hosts to which the links of each host are measured.
-// The same for hosts that share processors. Their links are measured one at a time, so each host is measured
-// with one other host first, and with kLinkRounds hosts only if the links differ.
+// Like kLinkRounds, for hosts that share processors. The links of such hosts are measured one at a time, so
+// each host is measured with one other host first, and with kLinkRounds hosts only if the links differ.
 constexpr int kSharedRounds = 1;
 // Two links differ if the ratio of their rates or the ratio of their delays is larger than this.
 constexpr double kLinksDiffer = 1.5;
@@ -150,10 +150,11 @@ class CalibrationRun {
   CalibrationRun(const Flags& flags, const CalibrationRequest& request) : flags_(flags), request_(request) {}
 
   absl::StatusOr<proto::Calibration> Run() {
-    signal(SIGPIPE, SIG_IGN);  // A write to a host that is gone then returns an error.
+    signal(SIGPIPE, SIG_IGN);  // Then a write to a host whose connection is lost returns an error.
     TETHYS_ASSIGN_OR_RETURN(const std::vector<ShapedJob> jobs, ShapesToRun(request_.base));
     TETHYS_ASSIGN_OR_RETURN(const std::vector<Places> places, PlaceBriefly(flags_, jobs));
-    // Holds interrupts until the folder has been removed, so that an interrupt leaves nothing behind.
+    // Holds interrupts until the scratch directory has been removed, so that an interrupt leaves no files
+    // behind.
     const InterruptsHeld held;
     TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
     calibration_.set_build_id(BuildId());

@@ -21,14 +21,14 @@ struct CalibrationRequest {
   double most_others_cpu = kMostOthersCpu;
 };
 
-// Returns the errors of shapes, machines (Unavailable, FailedPrecondition) and brief runs.
-// FailedPrecondition, too, if other programs used more of the CPU than `most_others_cpu` even while the
-// machines were measured again. A shape that the job or the host file does not allow is left out, with a line
-// on standard output.
+// Makes a brief run of each shape that the job and the host file allow. For any other shape, prints a line on
+// standard output. Fails if the first shape is not allowed, a machine cannot be measured (Unavailable,
+// FailedPrecondition), or the first brief run fails. Also FailedPrecondition: other programs used more of the
+// CPU than `most_others_cpu`, even while the machines were measured again.
 absl::StatusOr<proto::Calibration> MeasureCalibration(const Flags& flags, const CalibrationRequest& request);
 
-// The flag --max_others_cpu of the commands that calibrate. `use`: the beginning of its help text, which says
-// what the command does; the text goes on with "if".
+// The flag --max_others_cpu of the commands that calibrate. `use` is the first part of the help text and says
+// what the command does if other programs used too much CPU. The rest of the help text begins with "if".
 FlagSpec MaxOthersCpuFlag(const std::string& use);
 
 }  // namespace tethys

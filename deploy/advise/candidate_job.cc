@@ -19,8 +19,8 @@ namespace {
 // Asynchronous jobs are simulated, which takes a tenth of a second if there are many processes. With more
 // slots than this, only some numbers of workers and servers are considered.
 constexpr int kFewSlots = 16;
-// With more slots than this, asynchronous jobs are considered only for the hosts as the host file uses them,
-// and not for other uses of the hosts.
+// With more slots than this, asynchronous jobs are considered only for the host file as it is, and not for
+// other uses of the hosts (host_uses.h).
 constexpr int kFewSimulated = 8;
 
 absl::Status CheckMemory(const ShapedJob& job, const proto::Prediction& prediction,
@@ -85,8 +85,8 @@ class CandidateFinder {
         const bool simulated = !TraitsOf(shape.strategy).lock_step;
         if (simulated && i > 0 && base_.slots > kFewSimulated) continue;
         const absl::Status added = Add(uses[i], shape);
-        // The first use is the host file as it is. Only its errors are reported, because other uses may have
-        // too few slots for a shape.
+        // The first use is the host file as it is. Only errors of the first use are reported, because other
+        // uses leave out hosts and so may have too few slots for a shape.
         if (!added.ok() && i == 0) {
           found_.left_out.insert(absl::StrCat(StrategyName(shape.strategy), ": ", added.message()));
         }
@@ -118,7 +118,7 @@ class CandidateFinder {
     return absl::OkStatus();
   }
 
-  // True if no candidate runs the same processes on equal hosts.
+  // True if no earlier job runs the same processes on equal hosts. Remembers `job`.
   bool IsNew(const ShapedJob& job) {
     if (base_.hosts.empty()) return true;
     const auto in_file = [&](const std::vector<int>& hosts) {

@@ -31,12 +31,12 @@ absl::StatusOr<Candidate> PredictCandidate(const ShapedJob& job, const proto::Ca
 struct CandidateJobs {
   std::vector<Candidate> candidates;
   std::vector<ShapedJob> jobs;     // One job per candidate.
-  std::set<std::string> left_out;  // Why shapes are left out, a line each.
+  std::set<std::string> left_out;  // One line, with the reason, for each shape that is left out.
 };
-// Returns the job in all shapes and, if its hosts differ, in all uses of the hosts (host_uses.h). If uses
-// differ only in which of several equal hosts they take, only the first of these uses is a candidate.
-// `change` is called with each prediction and may change it. FailedPrecondition: no synchronous shape is
-// possible.
+// Returns the job in all shapes and, if its hosts differ, with all uses of the hosts: a use may leave hosts
+// out, or let them run only servers or only workers (host_uses.h). If uses differ only in which of several
+// equal hosts they take, only the first of these uses is a candidate. `change` is called with each prediction
+// and may change it. FailedPrecondition: no synchronous shape is possible.
 absl::StatusOr<CandidateJobs> FindCandidates(const BaseJob& base, const proto::Calibration& calibration,
                                              const std::function<void(proto::Prediction&)>& change);
 

@@ -37,7 +37,7 @@ double EpochsOf(const proto::JobPlan& plan) {
 }
 
 // A decay of the learning rate without a length spans the whole job. The learning rate of a probe must decay
-// as in the first epochs of the whole job, so the length is written out.
+// as in the first epochs of the whole job, so SetLength writes the length into the job.
 template <class Decay>
 void SetLength(int64_t samples, Decay& decay) {
   if (!decay.has_epochs() && decay.samples() == 0) decay.set_samples(samples);
@@ -105,7 +105,7 @@ std::vector<std::string> RowOf(const ShapedJob& job, const Probe& probe, const P
 
 // The loss at the end of the job, "0.31-0.33", or "unknown".
 std::string LossAtEnd(const ShapedJob& job, const Probe& probe) {
-  // A curve is continued only if the learning rate stays the same.
+  // The curve of losses is extrapolated only if the learning rate is constant.
   const proto::Optimizer& optimizer = job.plan.job().optimizer();
   if (!optimizer.schedule().has_constant()) return kUnknown;
   const absl::optional<LossRange> range = ContinuedLoss(probe.losses, EpochsOf(job.plan));
@@ -197,14 +197,16 @@ absl::StatusOr<std::string> RunProbes(const Flags& flags, const std::vector<Shap
     shortened.push_back(std::move(one));
   }
   TETHYS_ASSIGN_OR_RETURN(const std::vector<Places> places, PlaceJobs(flags, shortened));
-  // The plans are made before interrupts are held, because making a plan reads all data.
+  // The plans are made before interrupts are held, because making a plan reads all data, and an interrupt
+  // must be able to end this.
   std::vector<proto::JobPlan> plans;
   for (size_t i = 0; i < jobs.size(); ++i) {
     TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, PrepareJob(shortened[i]));
     *plan.mutable_worker_device() = jobs[i].plan.worker_device();
     plans.push_back(std::move(plan));
   }
-  // Holds interrupts until the folder has been removed, so that an interrupt leaves nothing behind.
+  // Holds interrupts until the scratch directory has been removed, so that an interrupt leaves no files
+  // behind.
   const InterruptsHeld held;
   TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
   std::vector<absl::StatusOr<Probe>> probes;

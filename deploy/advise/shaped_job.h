@@ -35,7 +35,7 @@ absl::StatusOr<BaseJob> LoadBaseJob(const Flags& flags);
 // Replaces the hosts of `base` by `hosts`, which must not be empty; the hosts need not exist.
 void UseHosts(const std::vector<HostEntry>& hosts, BaseJob& base);
 
-// The base job in one shape, on its machines. If the shape cannot restart a worker, max_restarts is removed.
+// The base job in one shape, on its machines.
 struct ShapedJob {
   AnchorShape shape;
   // FIELD=VALUE overrides that turn the job file into this shape with its global batch.

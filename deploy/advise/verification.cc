@@ -30,7 +30,8 @@ class Verifying {
       : flags_(flags), request_(request), found_(found) {}
 
   absl::StatusOr<VerificationNotes> Run() {
-    // Holds interrupts until the folder has been removed, so that an interrupt leaves nothing behind.
+    // Holds interrupts until the scratch directory has been removed, so that an interrupt leaves no files
+    // behind.
     const InterruptsHeld held;
     TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
     std::vector<int> alive = ToVerify(found_.candidates, request_.goal, request_.most);
@@ -100,7 +101,7 @@ class Verifying {
     candidate.measured.push_back(run->times.samples_per_second);
     const absl::optional<double> others = OthersCpuOf(run->summary);
     if (others.has_value()) others_.push_back(*others);
-    // Runs on synthetic data, as most brief runs are, say nothing about the gradients of the job.
+    // Most brief runs use synthetic data. Such runs show nothing about the gradients of the job.
     const std::string noise = run->plan.job().data().has_synthetic() ? "" : NoiseScaleText(run->summary);
     if (!noise.empty()) notes_.noise = noise;
     return absl::OkStatus();

@@ -1,6 +1,6 @@
-// Brief runs by which `tethys advise` verifies its predictions. In each round, all candidates that may be the
-// best run once, in random order. A candidate that is clearly slower does not run in further rounds.
-// Blocking; call it on the main thread.
+// Brief runs by which `tethys advise` verifies its predictions. In each round, every candidate that may still
+// be the best makes one run, in random order. A candidate that is clearly slower does not run in further
+// rounds. Blocking; call it on the main thread.
 #ifndef TETHYS_DEPLOY_ADVISE_VERIFICATION_H_
 #define TETHYS_DEPLOY_ADVISE_VERIFICATION_H_
 
@@ -27,7 +27,7 @@ struct VerificationRequest {
 };
 
 struct VerificationNotes {
-  // Errors of candidates that cannot run here: one line for each candidate.
+  // Errors of candidates that are not considered because a brief run failed: one line for each candidate.
   std::vector<std::string> put_aside;
   std::string noise;  // NoiseScaleText of a brief run; may be empty.
   // The median over the runs of the share of the CPU that other programs used; nullopt: not known.

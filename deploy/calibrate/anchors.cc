@@ -172,7 +172,8 @@ proto::Overheads OverheadsOf(const std::vector<proto::RunSummary>& runs) {
                                      timing.checkpoint_seconds()));
   }
   if (runs.empty()) return overheads;
-  // Start-up grows with the number of processes: a line is fitted to the runs, and its slope is at least 0.
+  // The start-up time grows with the number of processes. A line is fitted to the start-up times of the runs;
+  // the slope of the line is at least 0.
   const auto n = static_cast<double>(runs.size());
   double mean_x = 0, mean_y = 0, xx = 0, xy = 0;
   for (size_t i = 0; i < runs.size(); ++i) mean_x += processes[i] / n, mean_y += startup[i] / n;

@@ -36,17 +36,19 @@ std::string AnchorText(const AnchorShape& shape);
 // told apart.
 std::vector<AnchorShape> AnchorShapes(int slots, int64_t global_batch);
 
-// The job of a run with about `steps` updates. The job trains the model of `plan`, with its batch and
-// optimizer, on synthetic samples of the same shape. The samples are kept in memory, so the job needs no
-// files, and few samples are evaluated. Jobs whose samples are floats, or have maps or floats as labels, keep
-// their data. The best epoch is not kept, and nothing is resumed or stopped early. InvalidArgument: as
-// ResolveJob (runtime/job/job_validation.h).
+// The job of a run with about `steps` updates. The job trains the model of `plan`, with the batch and the
+// optimizer of `plan`, on synthetic samples of the same shape. The samples are kept in memory, so the job
+// needs no files, and few samples are evaluated. Jobs whose samples are floats, or have maps or floats as
+// labels, keep their data. The job does not keep its best epoch, does not resume a run and does not stop
+// early. Fails as ResolveJob (runtime/job/job_validation.h) does, with InvalidArgument.
 absl::StatusOr<proto::Job> BriefJob(const proto::JobPlan& plan, int64_t steps);
 
 struct BriefTimes {
-  // Seconds of a step: the lower quartile, over the steps, of the mean over workers; 0 without lock step.
+  // Seconds of a step: the lower quartile, over the steps, of the mean over the workers. 0 if the workers do
+  // not run in lock step.
   double step = 0;
-  double mean_step = 0;           // Mean seconds of a step, over all steps and workers; 0 without lock step.
+  // The mean of a step's seconds over all steps and workers. 0 if the workers do not run in lock step.
+  double mean_step = 0;
   double samples_per_second = 0;  // The rate of all workers together in the last 70 % of the run.
   int64_t steps = 0;              // The number of recorded steps of all workers.
 };

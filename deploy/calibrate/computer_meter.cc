@@ -17,8 +17,8 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kVisitMilliseconds = 20;
-// The length of a visit (StepVisit) by several ranks at once. It is longer than a time slice of the
-// scheduler, so that ranks that share a core take turns within a visit.
+// The length of a visit (a measurement of consecutive steps, StepVisit) by several ranks at once. A visit is
+// longer than a time slice of the scheduler, so that ranks that share a core take turns within a visit.
 constexpr int64_t kSharedMilliseconds = 100;
 // Under a quota of CPU time, a visit spans several of the periods (0.1 s) for which the kernel grants CPU
 // time.
@@ -40,9 +40,10 @@ struct Metered {
   std::vector<std::unique_ptr<Meter>> meters;
   // The visits of the first meter while it measures alone, by batch.
   std::map<int64_t, std::vector<proto::StepVisit>> alone;
-  std::map<int, std::vector<double>> capacity;  // Throughputs over one rank's throughput, by number of ranks.
+  // The throughput of several ranks divided by the throughput of one rank, by number of ranks.
+  std::map<int, std::vector<double>> capacity;
   std::set<int64_t> too_large;
-  std::string reason;  // Why the last skipped batch did not fit.
+  std::string reason;  // Why the last batch in too_large could not be measured.
 };
 
 double StepsPerSecond(const proto::StepVisit& visit) {
@@ -115,7 +116,8 @@ class Measurement {
     return absl::OkStatus();
   }
 
-  // Starts as many meters as ranks are measured together, on the computer's hosts in turn.
+  // Starts meters until there is one for each of the ranks that are measured together. The meters are
+  // distributed over the computer's hosts in turn.
   absl::Status AddMeters(Metered& computer) {
     const std::vector<int> ranks = RanksToMeasure(computer.result.cores(), computer.slots);
     const size_t most = ranks.empty() ? 1 : ranks.back();

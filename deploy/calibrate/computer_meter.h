@@ -46,7 +46,8 @@ absl::StatusOr<std::vector<proto::ComputerCalibration>> MeasureComputers(const C
 // seven, from global_batch / ranks to twice global_batch, ascending.
 std::vector<int64_t> BatchesToMeasure(int64_t global_batch, int ranks);
 
-// Numbers of ranks to measure on a computer: 2, its cores and its slots, ascending; none above `slots`.
+// The numbers of ranks to measure together on a computer, ascending: 2, `cores` and `slots`, except for
+// numbers above `slots`.
 std::vector<int> RanksToMeasure(int cores, int slots);
 
 }  // namespace tethys

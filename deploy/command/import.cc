@@ -25,7 +25,7 @@ struct Request {
   Model model;
   std::vector<TorchTensor> tensors;
   std::vector<std::string> except;
-  std::string prefix = {};  // The prefix that the file's names have before the names of the model's modules.
+  std::string prefix = {};  // Tensors have this prefix in the file, but not in the model.
 };
 
 bool IsExcepted(const std::vector<std::string>& except, const std::string& name) {

@@ -21,7 +21,8 @@ struct Request {
   ChosenDevice device;
   proto::Device settings = {};  // The device settings of the job; without a job, the defaults.
   std::shared_ptr<const Dataset> dataset = nullptr;
-  std::vector<std::string> files = {};  // The same as UnlabelledSamples::files.
+  // The file of each sample, if each sample has its own file; otherwise empty.
+  std::vector<std::string> files = {};
   bool labelled = false;
   std::vector<std::string> class_names = {};  // One name per class; may be empty.
 };
@@ -86,7 +87,7 @@ absl::Status ChooseSamples(const Flags& flags, Request& request) {
   return absl::OkStatus();
 }
 
-// What the user can do about samples of shape `own` if the model takes the shape `wanted`.
+// Advises the user what to do if the samples have the shape `own`, but the model takes the shape `wanted`.
 std::string ShapeRemedy(const Flags& flags, const Shape& own, const Shape& wanted) {
   const bool by_size = IsPicture(own) && IsPicture(wanted) && own.size() == wanted.size() &&
                        std::equal(own.begin() + 2, own.end(), wanted.begin() + 2);

@@ -35,7 +35,8 @@ int ReportSweep(const std::string& path) {
   return kExitSuccess;
 }
 
-// Adds to the error about a missing summary whether the run goes on, or how it ended.
+// If the error says that the summary is missing, adds that the run is still in progress, or how the run
+// ended.
 absl::Status WithEnding(const absl::Status& status, const std::string& path) {
   if (!absl::IsNotFound(status) || !FileExists(path + "/job.textproto")) return status;
   if (RunDirectory::InUse(path).value_or(false)) {

@@ -29,7 +29,7 @@ constexpr char kDescription[] =
     "PORT:127.0.0.1:PORT HOST there. For a Prometheus on another machine, --metrics_address serves /metrics "
     "only. Ctrl-C ends the command.";
 
-// The view runs at low priority, so that the run keeps its CPU.
+// The live view runs at low priority, so that it takes no CPU from the training run.
 constexpr int kNiceness = 10;
 
 // The file with the address of the view. It exists while the view is served, and only its owner may read it.
@@ -58,9 +58,9 @@ class AddressFile {
   ino_t inode_;
 };
 
-// How the run ended if its launcher ended without writing a final event; nullopt if the run is still running.
-// A run with recent events counts as running even if nobody locks it, because locks of other machines are not
-// always visible.
+// Finds how the run ended if its launcher ended without writing a final event; nullopt if the run is still
+// running. A run with recent events counts as running even if its directory seems not to be locked, because
+// locks held on other machines are not always visible.
 absl::optional<LeftRun> FindLeft(const std::string& run_dir) {
   constexpr int64_t kQuietSeconds = 10;  // The chief of a running job reports about once a second.
   struct stat facts;

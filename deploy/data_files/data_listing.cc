@@ -140,8 +140,8 @@ absl::Status CheckSamples(const Datasets& datasets) {
   constexpr int64_t kMostNamed = 20;
   const SampleSpec& spec = datasets.train->spec();
   std::vector<float> values((spec.bytes() + static_cast<int64_t>(sizeof(float)) - 1) /
-                            // In whole floats, so that the buffer is aligned for samples of bytes and for
-                            // samples of floats.
+                            // The buffer consists of whole floats, so that it is aligned for samples of bytes
+                            // and of floats.
                             static_cast<int64_t>(sizeof(float)));
   std::vector<int32_t> labels(spec.labels.elements());
   std::string reasons;

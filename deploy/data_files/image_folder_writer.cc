@@ -1,5 +1,6 @@
 // Folders of PNG files, one folder a class. The order of the folders' names must be the order of the classes:
-// a folder has its class's name if the names are in order, otherwise the class's number before the name.
+// if the class names are in alphabetic order, they are the folders' names; otherwise each folder's name is
+// the number of the class and then the name of the class.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

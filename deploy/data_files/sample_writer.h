@@ -1,5 +1,6 @@
-// Writes samples to files, in the formats of data { }. A format is one file of this folder, which defines its
-// row of the table in sample_writer.cc. Blocks on the disk; thread-compatible.
+// Writes samples to files, in the formats of data { }. Each format is implemented by one file of this folder,
+// which defines the row of the format in the table of sample_writer.cc. Blocks on the disk;
+// thread-compatible.
 #ifndef TETHYS_DEPLOY_DATA_FILES_SAMPLE_WRITER_H_
 #define TETHYS_DEPLOY_DATA_FILES_SAMPLE_WRITER_H_
 

@@ -14,7 +14,8 @@ extern const WriterFormat kImageFolderWriter;
 extern const WriterFormat kNpyWriter;
 extern const WriterFormat kTfrecordWriter;
 
-// The error for a part whose samples the format cannot hold; names the formats that can.
+// The error for a part whose samples the format cannot represent. The error names the formats that can
+// represent them.
 absl::Status CannotHold(const WriterFormat& format, const PartToWrite& part, absl::string_view why);
 
 // Checks that a label is below `limit`, the limit of the format. (A label that the loss ignores may be larger

@@ -14,10 +14,10 @@ class ClassAccuracy {
   // Counts a sample.
   void Add(int64_t label, int64_t predicted) { ++counts_[label][predicted]; }
 
-  // A table with a line for each class that samples have as label: the number of the class and, if `names` is
-  // not empty, its name; the number of its samples; the share of these samples that was classified right; and
-  // the class that was most often predicted for them by mistake. If there are more than kMostShown classes,
-  // only the least accurate classes are listed. Empty without samples.
+  // A table with a line for each class that at least one sample has as label. A line has the number of the
+  // class and, if `names` is not empty, its name; the number of samples of the class; the share of these
+  // samples that was classified right; and the most frequent wrong prediction for them. If there are more
+  // than kMostShown classes, only the least accurate classes are listed. Empty without samples.
   static constexpr size_t kMostShown = 30;
   std::string Text(const std::vector<std::string>& names) const;
 

@@ -20,7 +20,7 @@ inline constexpr int kSummaryWidth = 100;
 // `cores`: the number of cores of the one computer that runs all processes, for a remark; 0: not known.
 std::string JobSummary(const proto::JobPlan& plan, int cores = 0);
 
-// The processes of a job that runs on this machine.
+// Describes the processes of a job whose processes all run on this machine.
 std::string ProcessesHere(const proto::JobPlan& plan);
 
 // JobSummary, then `places` (lines of text on which process runs where), then the memory of each process, and

@@ -1,4 +1,5 @@
-// How a job goes through its samples, as `tethys plan` and a run's start show it.
+// Describes the order in which a job reads its samples. `tethys plan` prints the description, and so does
+// `tethys train` when a run starts.
 #ifndef TETHYS_DEPLOY_DESCRIBE_ORDER_DESCRIPTION_H_
 #define TETHYS_DEPLOY_DESCRIBE_ORDER_DESCRIPTION_H_
 
@@ -8,10 +9,11 @@
 
 namespace tethys {
 
-// How the samples are shuffled: "blocks of 1,024 samples, in windows of 8 blocks". Empty: a full shuffle.
+// Describes how the samples are shuffled: "blocks of 1,024 samples, in windows of 8 blocks". Empty: a full
+// shuffle.
 std::string ShuffleDescription(const proto::JobPlan& plan);
 
-// Which samples each worker has: "FILE (chosen by AUTO): worker 0 20,000 samples in 2 files, worker 1 ...".
+// The samples of each worker: "FILE (chosen by AUTO): worker 0 20,000 samples in 2 files, worker 1 ...".
 // Empty: the job is not sharded.
 std::string ShardingDescription(const proto::JobPlan& plan);
 

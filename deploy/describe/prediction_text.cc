@@ -16,7 +16,7 @@
 namespace tethys {
 namespace {
 
-constexpr double kShownShare = 0.01;  // Bounds that take a smaller share of the step are left out.
+constexpr double kShownShare = 0.01;  // Resources that limit the step by a smaller share are left out.
 
 std::string NumberText(double value) {
   return value >= 1000 ? CountText(std::llround(value)) : absl::StrFormat("%.3g", value);
@@ -27,7 +27,7 @@ std::string EstimateText(const proto::Estimate& estimate, const std::function<st
   return absl::StrCat(text(estimate.value()), " (", text(estimate.low()), " to ", text(estimate.high()), ")");
 }
 
-// If one of the times has minutes, all have.
+// The value and the bounds of the interval have the same unit: minutes if the upper bound is at least 100 s.
 std::string TimesText(const proto::Estimate& time) {
   return EstimateText(time, time.high() >= 100 ? DurationText : TimeText);
 }

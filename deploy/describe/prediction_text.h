@@ -11,8 +11,9 @@
 namespace tethys {
 
 // A line for each of step, samples a second, epoch, total, cost, start-up, staleness and memory, with its 90
-// % interval, and lines on what bounds the step and how far to trust the prediction. `source` says where the
-// prediction comes from. A prediction without a step has only the lines that follow from the plan.
+// % interval, and lines that say which resources limit the speed of a step and how far to trust the
+// prediction. `source` says where the prediction comes from. A prediction without a step time has only the
+// lines that can be computed from the plan alone.
 std::string PredictionText(const proto::Prediction& prediction, const proto::Job& job,
                            const std::string& source);
 
@@ -23,8 +24,8 @@ struct WorkersPrediction {
   int machines = 0;  // The number of machines of a host file that the job uses; 0: there is no host file.
 };
 // A table with a row for each number of workers: machines, step, samples a second, epoch, total and cost,
-// with their 90 % intervals; and a line for each prediction with a remark on how far to trust it. Each
-// prediction must have a step.
+// with their 90 % intervals. Below the table is a line for each remark on how far to trust a prediction. Each
+// prediction must have a step time.
 std::string PredictionTable(const std::vector<WorkersPrediction>& predictions, const std::string& source);
 
 }  // namespace tethys

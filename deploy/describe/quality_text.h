@@ -1,4 +1,4 @@
-// The results of a run in words.
+// The quality and the cost of a run as text.
 #ifndef TETHYS_DEPLOY_DESCRIBE_QUALITY_TEXT_H_
 #define TETHYS_DEPLOY_DESCRIBE_QUALITY_TEXT_H_
 
@@ -19,8 +19,8 @@ inline std::string QualityText(const proto::Quality& quality) {
   return absl::StrCat(text, absl::StrFormat("loss %.4f", quality.loss()));
 }
 
-// The cost of a run: "0.264, 0.139 an epoch, in the currency of the price, 3600 per hour"; the part on the
-// epoch is left out if its cost is not known.
+// The cost of a run: "0.264, 0.139 an epoch, in the currency of the price, 3600 per hour"; the cost of an
+// epoch is left out if it is not known.
 inline std::string CostText(const proto::Cost& cost) {
   std::string text = absl::StrFormat("%.4g", cost.run());
   if (cost.epoch() > 0) absl::StrAppendFormat(&text, ", %.4g an epoch", cost.epoch());

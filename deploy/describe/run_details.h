@@ -20,7 +20,8 @@ struct RunDetails {
   ListedRun listed;  // The name of the listed run is the path of its directory.
   absl::optional<proto::Job> job = {};
   absl::optional<proto::RunSummary> summary = {};  // Absent while the run goes on.
-  // The latest progress and pulse of the last attempt; absent if the run has a summary.
+  // The latest progress and pulse (the state of all tasks) of the last attempt; absent if the run has a
+  // summary.
   absl::optional<proto::Progress> progress = {};
   absl::optional<proto::Pulse> pulse = {};
   // The newest step in steps.csv, counted from 1, of an ended run in lock step; 0: not known.
@@ -28,10 +29,11 @@ struct RunDetails {
   absl::optional<LauncherName> launcher = {};  // The launcher, while the run goes on.
   absl::optional<int64_t> checkpoint = {};     // The step of the newest checkpoint.
   RunEnding ending = {};                       // Empty unless the run ended without success.
-  // How each attempt before the last one ended, in order of time, as far as the run's events say.
+  // A text for each attempt before the last one: how the attempt ended, as far as the run's events say. In
+  // order of time.
   std::vector<std::string> earlier = {};
-  // What the run's events tell of lost workers, in order of time. If the run has a summary, which tells of
-  // the losses of the last attempt, only the losses of earlier attempts.
+  // A line for each loss of a worker in the run's events, in order of time. If the run has a summary, the
+  // losses of the last attempt are left out, because the summary has them.
   std::vector<std::string> losses = {};
 };
 

@@ -86,13 +86,14 @@ std::string StandingText(const Experiment& experiment, const ExperimentResults& 
 // Returns `flags` with the common flags of compare and study added: hosts, display, resume, run_dir and the
 // bound on other programs' CPU.
 std::vector<FlagSpec> WithExperimentFlags(std::vector<FlagSpec> flags);
-// Sets `experiment` from these flags. A flag replaces the value in `experiment`.
+// Sets `experiment` from the flags that WithExperimentFlags adds. A given flag replaces the value in
+// `experiment`.
 absl::Status ReadExperimentFlags(const Flags& flags, Experiment& experiment);
 
 // Checks that the directory `path` does not contain the file `result` yet or, with --resume, that `path`
 // exists.
 absl::Status CheckExperimentPlace(const Flags& flags, const std::string& path, const std::string& result);
-// The given command, changed to go on in `path`: "tethys VERB ... --resume --run_dir=PATH".
+// The given command, changed to continue the experiment in `path`: "tethys VERB ... --resume --run_dir=PATH".
 std::string ResumeCommand(const std::string& verb, const Flags& flags, const std::string& path);
 
 }  // namespace tethys

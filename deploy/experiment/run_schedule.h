@@ -19,8 +19,8 @@ namespace tethys {
 struct ScheduleOptions {
   int variants = 0;
   int repeats = 1;  // The number of blocks.
-  // If true, each block has a random order, drawn from `seed` and the block; otherwise the order of the
-  // variants.
+  // If true, the runs of a block are in a random order, which depends on `seed` and the number of the block.
+  // If false, they are in the order of the variants.
   bool random = true;
   uint64_t seed = 0;
 };

@@ -39,16 +39,17 @@ absl::StatusOr<std::vector<int>> ParseNumbers(const std::string& flag, const std
 // Speed-up and efficiency of a variant against a baseline.
 struct Scaling {
   double speed_up = 0;    // Samples per second, divided by the baseline's; 0: not known.
-  double efficiency = 0;  // The speed-up, divided by the number of workers relative to the baseline's.
+  double efficiency = 0;  // The speed-up, divided by the ratio of the workers to the baseline's workers.
 };
 struct ScalingInput {
   JobStrategy strategy;
   int64_t workers = 0;
   double samples_per_second = 0;  // The variant's mean rate; 0: no run has succeeded.
 };
-// The baseline is the variant with the fewest workers; of several such variants, a local one or, if none is
-// local, the first. `baseline` is the index of the baseline, or -1 if all variants have the same number of
-// workers.
+// The baseline is, among the variants with a known rate, the variant with the fewest workers. If several
+// variants have the fewest workers, it is the first local variant among them or, if none is local, the first
+// of them. `baseline` is the index of the baseline, or -1 if all variants have the same number of workers or
+// no rate is known.
 std::vector<Scaling> ScalingOf(absl::Span<const ScalingInput> variants, int& baseline);
 
 }  // namespace tethys

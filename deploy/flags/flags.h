@@ -26,7 +26,7 @@ struct FlagSpec {
 // The flag by which a user replaces fields of a job.
 FlagSpec SetFlag(const std::string& help = "Replaces a field of the job.");
 
-// How many words the verb takes as positional arguments.
+// The number of words that the verb takes as positional arguments.
 enum class ArgumentCount {
   kOne,
   kWords,  // The words that CommandSpec::argument shows, for example "show|convert JOB".

@@ -36,7 +36,7 @@ absl::StatusOr<FileDescriptor> CopyToMemory(const std::string& path) {
   if (!pipe.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
   FileDescriptor memory(memfd_create("tethys-input", MFD_CLOEXEC));
   if (!memory.valid()) return ErrnoStatus(errno, absl::StrCat("cannot keep ", path, " in memory"));
-  fchmod(memory.get(), S_IRUSR | S_IWUSR);  // The memory file is as private as a pipe.
+  fchmod(memory.get(), S_IRUSR | S_IWUSR);  // Only the owner may open the memory file.
   std::vector<char> piece(1 << 16);
   int64_t bytes = 0;
   while (true) {
@@ -53,8 +53,8 @@ absl::StatusOr<FileDescriptor> CopyToMemory(const std::string& path) {
   }
 }
 
-// Copies the file into memory if it is a pipe. Returns the path at which the file can be opened from now on,
-// by other programs, too, if `for_other_programs`.
+// Copies the file into memory if it is a pipe. Returns the path at which this process can open the file from
+// now on. With `for_other_programs`, other programs can open this path, too.
 absl::StatusOr<std::string> Keep(const std::string& path, bool for_other_programs) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0 || !S_ISFIFO(info.st_mode)) return path;

@@ -1,4 +1,4 @@
-// Lets a command read its input files several times, even those that can be read only once, such as a pipe
+// Lets a command read its input files several times, even files that can be read only once, such as a pipe
 // that a shell makes of <(COMMAND). Blocks until each pipe has been read to its end.
 #ifndef TETHYS_DEPLOY_FLAGS_PIPED_FILES_H_
 #define TETHYS_DEPLOY_FLAGS_PIPED_FILES_H_

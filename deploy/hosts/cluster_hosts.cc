@@ -55,7 +55,7 @@ absl::Status Together(const std::vector<absl::Status>& errors) {
                       }));
 }
 
-// A host that is reached by ssh, and the Place to complete for this host.
+// A host that is reached by ssh, and its Place, which AskForFacts completes.
 struct Remote {
   const ClusterHost* host;
   Place* place;

@@ -39,10 +39,10 @@ struct LackingHost {
 absl::StatusOr<std::vector<absl::Status>> InstallBuild(const std::vector<LackingHost>& hosts,
                                                        const ClusterOptions& options);
 
-// Returns a place for each host, in the order of `hosts`. Processes are started directly on a host whose
-// address is this machine's, and by ssh on other hosts. The error names every host that cannot be used, in
-// the order of the file, with the reason. Notes name hosts that are the same machine, and hosts that are
-// reached by ssh at an address that is not their own.
+// Returns a Place (how to start processes on the host and reach them) for each host, in the order of `hosts`.
+// Processes are started directly on a host whose address is this machine's, and by ssh on other hosts. The
+// error names every host that cannot be used, in the order of the file, with the reason. Notes name hosts
+// that are the same machine, and hosts that are reached by ssh at an address that is not their own.
 absl::StatusOr<std::vector<Place>> PrepareHosts(const std::vector<ClusterHost>& hosts,
                                                 const ClusterOptions& options);
 

@@ -39,10 +39,11 @@ absl::StatusOr<std::vector<proto::Device::Kind>> ParseWorkerDevices(absl::string
 
 // A line for each host: its processes, slots, price and, if any host names a device, its device.
 std::string ClusterTable(const ClusterPlan& plan);
-// A line on a host that runs nothing but the chief and costs its price, unless its line in the host file
-// names roles; ClusterTable ends with it. Empty: there is no such host.
+// A line which says that the price of the chief's host counts, too. Empty unless the chief has a host of its
+// own, the hosts have prices, and the line of the chief's host in the host file names no roles. ClusterTable
+// ends with this line.
 std::string ChiefAloneText(const ClusterPlan& plan);
-// A line that counts the hosts which run no process, and says why; empty if there are none.
+// A line that says how many hosts run no process, and why; empty if every host runs a process.
 std::string IdleHostsText(const ClusterPlan& plan);
 
 }  // namespace tethys

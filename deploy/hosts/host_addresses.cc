@@ -87,7 +87,8 @@ absl::Status NoAddress(const ClusterHost& host, const std::string& name) {
       " (an address at which the other machines reach the host), or correct the name"));
 }
 
-// "vm resolves to 127.0.0.1, a" or, if the name is the address, "127.0.0.1 is a".
+// The beginning of an error message, which continues with the kind of the address: "vm resolves to 127.0.0.1,
+// a" or, if the name is the address, "127.0.0.1 is a".
 std::string KindOf(const ClusterHost& host, const Found& found) {
   if (host.target.host == found.address) return absl::StrCat(found.address, " is a");
   return absl::StrCat(host.target.host, " resolves to ", found.address, ", a");

@@ -34,19 +34,19 @@ std::set<std::string> OwnAddresses();
 
 // Returns the address at which each host's processes are reached: the address in the host file or, if the
 // file has none for this host, the address to which ssh connects. `ssh_config` as in SshCall, `scratch` as in
-// RunEverywhere. Errors of a single host: InvalidArgument: the address can be reached from its own machine or
-// one link only, and there are other hosts. NotFound: the name has no address. FailedPrecondition: another
-// host has addresses of the other family only.
+// RunEverywhere. A host can have these errors. InvalidArgument: the address can be reached on one link only,
+// or from its own machine only although there are other hosts. NotFound: the name has no address.
+// FailedPrecondition: the hosts have no address family in common.
 std::vector<absl::StatusOr<std::string>> FindAddresses(const std::vector<ClusterHost>& hosts,
                                                        const std::string& ssh_config,
                                                        const std::string& scratch);
 
 // Returns the listening address of a process that a scheduler or a user has started. Usually this is `own`, a
-// name or address of this machine. But `own` may lead to this machine only (Debian's installer writes such
-// names into /etc/hosts) although one of `others`, names or addresses of the job's machines, is another
-// machine. Then returns the numeric address of this machine on the route to the first other machine. An empty
-// `own` stands for the default, 127.0.0.1. InvalidArgument: `own` is a numeric address that only this machine
-// reaches. Unavailable: there is no route.
+// name or address of this machine. But `own` may stand for a loopback address (Debian's installer writes such
+// names into /etc/hosts). If it does, and `others` (the names or addresses of the job's machines) has a
+// machine other than this one, returns the numeric address of this machine on the route to the first such
+// machine. An empty `own` stands for the default, 127.0.0.1. InvalidArgument: `own` is a numeric address that
+// only this machine reaches. Unavailable: there is no route.
 absl::StatusOr<std::string> ListenAddress(const std::string& own, const std::vector<std::string>& others);
 
 // True if `name`, a name or a numeric address, leads to this machine only (127.0.1.1, ::1).

@@ -117,7 +117,7 @@ class Checker {
       if (status.ok()) {
         checked[i]->facts.program = absl::StrCat(checked[i]->facts.folder, "/", BuildId(), "/tethys");
       } else {
-        // NotFound, such as for a wrong --bundle, would look as if no installation had been tried.
+        // The code NotFound (for example, for a wrong --bundle) would mean that no installation was tried.
         checked[i]->links =
             absl::IsNotFound(status) ? absl::FailedPreconditionError(status.message()) : status;
       }

@@ -74,7 +74,7 @@ std::optional<Stamp> FindStamp(const Answer& answer) {
 
 // Functions of the facts script. They print the limits of the shell's control group and of the groups above
 // it, one line of numbers each, for ParseFacts. They read the same files as runtime/base/control_group.h.
-// Files that the kernel can drop from memory at once do not count as used memory.
+// Cached files that the kernel can drop from memory at once do not count as used memory.
 constexpr char kLimitsScript[] = R"sh(
 limits_in() {
   group=$1$2
@@ -193,7 +193,7 @@ HostFacts ParseFacts(const std::vector<std::string>& lines) {
     if (fact.first == "memory") facts.memory_bytes = BytesOfKib(fact.second);
     if (fact.first == "available") facts.memory_free_bytes = BytesOfKib(fact.second);
     if (fact.first == "writable") facts.writable = fact.second != "no";
-    // Applied after cores and memory, because the script prints limits last.
+    // The script prints limits after cores and memory, so the facts to be lowered are already set.
     ApplyLimit(fact.first, fact.second, facts);
     if (fact.first == "disk") facts.disk_free_bytes = BytesOfKib(fact.second);
     if (fact.first == "gpu" && !fact.second.empty()) facts.gpus.push_back(fact.second);

@@ -135,7 +135,7 @@ absl::Status ProveOurselves(const JobSecret& secret, Wire& wire) {
   return wire.Send(bytes.data(), bytes.size());
 }
 
-// Returns LinkSpeed::block: the time of a block, without the time in which the answer returns.
+// Returns LinkSpeed::block: the time of a block, without the time that the answer needs (half a round trip).
 absl::StatusOr<double> SendBlocks(double round_trip, const Clock& clock, Wire& wire) {
   const std::vector<char> block(kBlockBytes);
   std::vector<double> seconds;

@@ -5,7 +5,7 @@
 //   listener -> caller   8 bytes         nonce
 //   caller -> listener   4 + n bytes     n, then a proto::Handshake (runtime/cluster/handshake.h)
 //   20 times             1 byte          from the caller and back
-//   1 to 5 times         1 + 256 KiB     from the caller after a pause, a 1 first; then 1 byte back
+//   1 to 5 times         1 + 256 KiB     after a pause, a byte 1 and a block from the caller; 1 byte back
 //   caller -> listener   1 byte          0: no further block
 //   caller -> listener   bytes           as many as possible in half a second, then end of stream
 //   listener -> caller   8 bytes         a double: bytes per second received

@@ -9,8 +9,8 @@
 //  1. Results are removed on the chief's machine only after they have been fetched completely.
 //  2. RUN_DIR/.remote_run.textproto (proto/remote_run.proto), on this machine, names the chief's machine and
 //     the directory on that machine. The file is written before the directory gets its final name, and is
-//     removed after the directory. So results are found again whichever process dies and wherever the next
-//     chief runs.
+//     removed after the directory. So results are found again even if a process dies at any time or the next
+//     chief runs on another machine.
 #ifndef TETHYS_DEPLOY_HOSTS_REMOTE_RUN_DIR_H_
 #define TETHYS_DEPLOY_HOSTS_REMOTE_RUN_DIR_H_
 
@@ -41,8 +41,8 @@ absl::Status SendRunDir(const Place& place, const std::string& run_dir);
 // its machine has no files of the run. The error says where the files are.
 //
 // Call it while an InterruptsHeld (deploy/process/signal_source.h) lives. The first interrupt makes the fetch
-// begin anew, because the user may have meant the run, which has just ended; `note` is called with a line
-// that says so. The second interrupt ends the fetch. Interrupts stay pending.
+// begin anew, because the user may have wanted to end the run, which has just ended by itself; `note` is
+// called with a line that says so. The second interrupt ends the fetch. Interrupts stay pending.
 absl::Status FetchRunDir(const Place& place, const std::string& run_dir,
                          const std::function<void(const std::string&)>& note);
 

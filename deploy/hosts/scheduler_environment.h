@@ -28,7 +28,7 @@ struct ScheduledTask {
   std::vector<std::string> hosts;  // The names or addresses of all machines; the chief's is the first.
   int chief_port = 0;              // The chief's port; 0: the scheduler does not set it.
   int port_offset = 0;        // Added to the default port if chief_port is 0, so that jobs can share a node.
-  bool starts_chief = false;  // True for the chief's process or, if the scheduler has none, for worker 0.
+  bool starts_chief = false;  // True for the chief or, if the scheduler starts no chief, worker 0.
 };
 
 // Returns the value of an environment variable; nullopt: the variable is not set.
@@ -40,9 +40,9 @@ using Environment = std::function<absl::optional<std::string>(const std::string&
 absl::StatusOr<ScheduledTask> TaskFromTfConfig(const Environment& environment);
 
 // Reads SLURM_PROCID, SLURM_NTASKS, SLURM_STEP_NODELIST (or SLURM_JOB_NODELIST) and SLURMD_NODENAME. Process
-// 0 is the chief, on the first node; the next `servers` processes are servers; all others are workers.
-// port_offset is computed from SLURM_JOB_ID and SLURM_STEP_ID, if they are numbers. It is in [0, 999] and
-// differs between the first 8 steps of 125 consecutive jobs.
+// 0 is the chief, on the first node; the next `servers` processes are servers; all other processes are
+// workers. port_offset is computed from SLURM_JOB_ID and SLURM_STEP_ID, if they are numbers. It is in [0,
+// 999] and differs between the first 8 steps of 125 consecutive jobs.
 absl::StatusOr<ScheduledTask> TaskFromSlurm(const Environment& environment, int servers);
 
 // True if this process has GPUs of its own, as with srun --gpus-per-task: CUDA_VISIBLE_DEVICES then names

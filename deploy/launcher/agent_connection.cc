@@ -21,7 +21,7 @@ constexpr size_t kPieceBytes = 16 << 10;
 // other hosts.
 constexpr int kMaxPieces = 16;
 constexpr size_t kMaxErrors = 1 << 10;
-constexpr size_t kMostReason = 1024;  // The most bytes kept of an agent's explanation of a signal.
+constexpr size_t kMostReason = 1024;  // The most bytes kept of ProcessExited::reason.
 // If a signal killed a shell's child, the shell exits with this status plus the signal's number.
 constexpr int kShellSignalBase = 128;
 
@@ -70,7 +70,7 @@ void AgentConnection::Signal(uint32_t id, int number) {
   proto::AgentOrder order;
   order.mutable_signal()->set_id(id);
   order.mutable_signal()->set_number(number);
-  Send(order).IgnoreError();  // Sending cannot fail: the order is small.
+  Send(order).IgnoreError();  // Send fails only if an order is too long.
 }
 
 absl::Status AgentConnection::Send(const proto::AgentOrder& order) {

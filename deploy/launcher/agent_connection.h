@@ -45,7 +45,7 @@ class AgentConnection {
 
   // Sends queued orders and reads the reports that have arrived.
   void Advance(Nanoseconds now);
-  // Ends the connection at once. All remote processes then count as lost, for `reason`.
+  // Ends the connection at once. All remote processes then count as lost, with `reason` as the cause.
   void Lose(const std::string& reason);
   // Closes the pipe for orders; the agent then ends by itself.
   void SayFarewell() { ssh_.CloseInput(); }
@@ -68,8 +68,9 @@ class AgentConnection {
   absl::Status Take(const std::string& message);
   void TakeOutput(const proto::ProcessOutput& output);
   void TakeExit(const proto::ProcessExited& exited);
-  // Why ssh ended: the signal that killed the agent; otherwise the end of what ssh and the agent wrote to
-  // standard error; if that is empty, how ssh ended.
+  // A text on why ssh ended. It names the signal that killed the agent, if there was one. Otherwise it is the
+  // end of the text that ssh and the agent wrote to standard error or, if they wrote nothing, the exit of
+  // ssh.
   std::string LastWords() const;
 
   Subprocess ssh_;

@@ -40,8 +40,9 @@ class HostAgent {
   void OnInput(absl::string_view bytes, Nanoseconds now);
   // Called when the connection has ended.
   void OnInputEnd();
-  // Passes at most kMaxOutput bytes of output of a running process. Requires TakesOutput() for the stream
-  // OUTPUT.
+  // Queues output of a running process for the launcher, at most kMaxOutput bytes in a call. While
+  // TakesOutput() is false, bytes of the stream LOG are dropped, and the function must not be called for the
+  // stream OUTPUT.
   void OnOutput(uint32_t id, proto::ProcessOutput::Stream stream, absl::string_view bytes);
   void OnExit(uint32_t id, const ProcessExit& exit);
   // Sends heartbeats, and ends the agent if the launcher is silent. Must be called after all available input
@@ -55,7 +56,7 @@ class HostAgent {
   absl::string_view waiting() const { return absl::string_view(waiting_).substr(sent_); }
   void OnSent(size_t bytes);
 
-  // Set once the agent has to end and kill every process. OK: the launcher is gone. DeadlineExceeded: the
+  // Set once the agent has to end and kill every process. OK: the connection has ended. DeadlineExceeded: the
   // launcher is silent. InvalidArgument: the launcher violated the protocol.
   const std::optional<absl::Status>& end() const { return end_; }
 

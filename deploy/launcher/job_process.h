@@ -27,8 +27,8 @@ class JobProcess {
  public:
   virtual ~JobProcess() = default;
 
-  // The end of the process; nullopt while it runs. For a process on another machine, the state at the last
-  // JobProcesses::Advance.
+  // The end of the process; nullopt while it runs. For a process on another machine, the answer is as of the
+  // last call of JobProcesses::Advance.
   virtual const std::optional<ProcessExit>& Poll() = 0;
   // Sends the signal to the process's group and resumes the group if it is stopped.
   virtual void Signal(int number) = 0;

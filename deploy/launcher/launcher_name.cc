@@ -19,7 +19,7 @@ namespace {
 constexpr char kWord[] = "launcher";
 constexpr size_t kMostWordBytes = 256;
 
-// True if `text` can be a boot id or a host name. These are shown to the user, so they must have no control
+// True if `text` can be a boot id or a host name. Both are shown to the user, so neither may have control
 // characters.
 bool IsWord(absl::string_view text) {
   return !text.empty() && text.size() <= kMostWordBytes &&

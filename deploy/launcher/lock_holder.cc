@@ -51,7 +51,8 @@ absl::optional<int64_t> LockHolder(const std::string& file) {
   if (stat(file.c_str(), &facts) != 0) return absl::nullopt;
   const absl::StatusOr<std::string> locks = ReadFile("/proc/locks", kMostLocksBytes);
   if (!locks.ok()) return absl::nullopt;
-  // Some file systems show another device in /proc/locks than to stat(), so the open file decides.
+  // For some file systems, /proc/locks shows another device than stat() does, and inode numbers are unique
+  // only within a device. So HasOpen checks which process has this file open.
   for (const int64_t process : ExclusiveLockers(*locks, facts.st_ino)) {
     if (HasOpen(process, facts)) return process;
   }

@@ -139,7 +139,7 @@ class ProgressDisplay final : public ProgressListener {
   const int fd_;
   const DisplayOptions options_;
   int64_t epochs_ = 0;
-  LiveFold fold_;  // Only progress and pulses are added to it.
+  LiveFold fold_;  // Receives only progress and pulses.
   bool line_shown_ = false;
   size_t lines_below_ = 0;
   OutputQueue output_;
@@ -149,7 +149,8 @@ class ProgressDisplay final : public ProgressListener {
 
 std::string LiveLine(const proto::Progress& progress, int64_t epochs, int columns,
                      const absl::optional<proto::Estimate>& interval) {
-  // True if all epochs are trained, so that only the test and the last checkpoint are left.
+  // True if all epochs are trained, so that only the evaluation of the test samples and the last checkpoint
+  // are left.
   const bool trained = epochs > 0 && progress.epoch() >= epochs;
   const double share = trained ? 1
                        : progress.epoch_samples() > 0

@@ -1,7 +1,7 @@
-// Shows a run to the user. In a terminal: a live line that is redrawn; below it, a comparison of the run with
-// its prediction and a line per task that is silent or behind; and a permanent line per epoch, coloured on
-// request. Elsewhere, or with --plain: permanent lines only. Lines are shortened or wrapped to the terminal's
-// width. The formatting functions are pure.
+// Shows a run to the user. In a terminal, prints a permanent line per epoch (coloured on request) and redraws
+// a live line. Below the live line are a comparison of the run with its prediction and a line per task that
+// is silent or behind. Elsewhere, or with --plain, prints permanent lines only. Lines are shortened or
+// wrapped to the terminal's width. The formatting functions are pure.
 #ifndef TETHYS_DEPLOY_LAUNCHER_PROGRESS_DISPLAY_H_
 #define TETHYS_DEPLOY_LAUNCHER_PROGRESS_DISPLAY_H_
 
@@ -20,8 +20,8 @@ namespace tethys {
 // terminal's width, which the line never exceeds; if it is too small, items are left out, the throughput
 // first.
 //   epoch  3/25 [#########-----------]  46 %  loss 0.4123  accuracy 0.8512  23,377 samples/s  1:23 left
-// `left`: replaces the time left that `progress` contains. The interval of `left` is shown if there is room:
-// "1:23 (1:10-1:40) left".
+// `left`: shown instead of the remaining time in `progress`. The interval of `left` is shown if the line is
+// wide enough: "1:23 (1:10-1:40) left".
 std::string LiveLine(const proto::Progress& progress, int64_t epochs, int columns,
                      const absl::optional<proto::Estimate>& left = absl::nullopt);
 

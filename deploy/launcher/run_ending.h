@@ -1,6 +1,5 @@
-// How a run that did not succeed ended, in words for people, and how to go on with it. The run prints this
-// text; summary.json, `tethys runs show`, reports and live views show it later. Blocks on small files; any
-// thread.
+// A text that tells the user how an unsuccessful run ended and how to continue it. The run prints this text;
+// summary.json, `tethys runs show`, reports and live views show it later. Blocks on small files; any thread.
 #ifndef TETHYS_DEPLOY_LAUNCHER_RUN_ENDING_H_
 #define TETHYS_DEPLOY_LAUNCHER_RUN_ENDING_H_
 
@@ -30,10 +29,10 @@ absl::Status KeepHostFlags(const std::string& run_dir, const std::string& flags)
 // The flags that KeepHostFlags has kept, with a space before each; empty if there are none.
 std::string ReadHostFlags(const std::string& run_dir);
 
-// How to go on after a failure with `status`: names the checkpoint and the command. If the user must change
-// the job before it is trained from the start, the command is the one in kStartFile, so that it names the
-// file that the user changes. For a run of a comparison or study, names the command that resumes the
-// comparison or study and repeats the run. `scheduled`: a scheduler starts the processes.
+// Tells the user how to continue after a failure with `status`: names the checkpoint and the command. If the
+// user must change the job before it is trained from the start, the command is the one in kStartFile, so that
+// it names the file that the user changes. For a run of a comparison or study, names the command that resumes
+// the comparison or study and repeats the run. `scheduled`: a scheduler starts the processes.
 std::string GoOnText(const std::string& run_dir, bool scheduled, const absl::Status& status);
 
 struct RunEnding {

@@ -177,7 +177,8 @@ bool IsShown(const ListedRun& run) {
   return run.state != RunState::kNotStarted && run.state != RunState::kNoRun && run.state != RunState::kLink;
 }
 
-// One entry for all runs of a comparison or study. Runs that were put aside count only in size and length.
+// One entry for all runs of a comparison or study. Runs that were put aside count in its start, size and
+// duration, but not in its number of runs and its state.
 ListedRun Merge(const std::string& name, const std::vector<const ListedRun*>& runs) {
   ListedRun all{.name = name, .state = RunState::kFinished};
   int64_t counted = 0, finished = 0;

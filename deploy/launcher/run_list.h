@@ -30,8 +30,8 @@ struct ListedRun {
   // The name of the strategy, or "sweep" for a sweep; empty: unknown. The fields below are empty if unknown,
   // too.
   std::string strategy = {};
-  int64_t started = 0;  // Seconds since 1970: when the last attempt wrote its job; 0: unknown.
-  absl::optional<double> seconds = {};              // Duration of all attempts together.
+  int64_t started = 0;                  // When the last attempt began, in seconds since 1970; 0: unknown.
+  absl::optional<double> seconds = {};  // Duration of all attempts together.
   absl::optional<double> test_accuracy = {};        // In [0, 1].
   absl::optional<double> validation_accuracy = {};  // After the last epoch; in [0, 1].
   int64_t bytes = 0;                                // The size of all files; links are not followed.
@@ -59,7 +59,7 @@ std::vector<ListedRun> Overview(const std::vector<ListedRun>& runs);
 // A sentence that counts what Overview leaves out of `runs`; empty if it leaves out nothing.
 std::string LeftOutText(const std::vector<ListedRun>& runs);
 
-// A table with a line per run, and a line per damaged run that says what is wrong.
+// A table with a line per run. Below the table is a line per damaged run that says what is wrong.
 std::string RunListText(const std::vector<ListedRun>& runs);
 
 }  // namespace tethys

@@ -15,7 +15,8 @@ namespace tethys {
 
 // Rules of pruning. A run is removed if it meets all rules that are given.
 struct PruningRules {
-  absl::optional<int64_t> keep = {};  // The newest `keep` of the runs that RunsToPrune may remove stay.
+  // Of the runs that may be removed (RunsToPrune), the newest `keep` are kept.
+  absl::optional<int64_t> keep = {};
   // Only runs whose last attempt started more than this many seconds ago are removed.
   absl::optional<int64_t> older_than = {};
 };

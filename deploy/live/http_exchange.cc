@@ -27,7 +27,8 @@ HttpParse Refuse(int status, const char* reason) {
   return parse;
 }
 
-// Parses "GET /path?query HTTP/1.1". Returns the status of a refusal, or 0.
+// Parses "GET /path?query HTTP/1.1". Returns the HTTP status with which the request is refused, or 0 if the
+// line is valid.
 int ParseRequestLine(absl::string_view line, PageRequest& request) {
   const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
   if (words.size() != 3 || !IsToken(words[0])) return 400;

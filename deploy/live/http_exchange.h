@@ -34,7 +34,7 @@ struct PageRequest {
 struct HttpParse {
   bool complete = false;  // True: the request is whole or refused. False: more bytes are needed.
   int refusal = 0;        // The status of a refusal, 400 or above; 0: `request` is valid.
-  std::string reason;     // Why the request is refused. The text never quotes the request.
+  std::string reason;     // The reason for a refusal. The text never quotes the request.
   PageRequest request;
 };
 // Parses the bytes that a connection has received so far. Bytes after the request are ignored.

@@ -19,7 +19,7 @@ namespace tethys {
 namespace {
 
 constexpr int kMostConnections = 16;             // The most connections to each of the two addresses.
-constexpr Nanoseconds kMostTime = 10 * kSecond;  // The longest life of a connection, busy or idle.
+constexpr Nanoseconds kMostTime = 10 * kSecond;  // The longest lifetime of a connection, busy or idle.
 constexpr Nanoseconds kRequestTime = kSecond;    // The longest time until a connection's request is complete.
 
 // The address at which a caller connected.

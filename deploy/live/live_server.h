@@ -1,18 +1,20 @@
 // Serves the live view of a run on this machine: a page, its data and metrics. Called by `tethys watch`, on
-// one thread. Serve blocks. The run's files are read only when a request arrives, so a view that nobody
-// watches costs nothing.
+// one thread. Serve blocks. The run's files are read only when a request arrives, so a view without readers
+// uses no CPU time.
 //
 // /state.json answers with the whole state (proto::LiveState), which takes hundreds of KiB for a long run.
-// Each answer has a `mark`: /state.json?since=MARK leaves out the points and epochs that the reader has got
-// with the answer of this mark or earlier. The reader replaces its points from `curve_begin` on by `curve`
-// and its epochs from `epoch_begin` on by `epoch`; all other fields are in every answer. If the reader's
-// points or epochs are no longer valid (the curve was thinned, an attempt repeats steps, the mark is of
-// another view), the answer is the whole state, and `curve_begin` and `epoch_begin` are 0.
+// Each answer has a `mark`: /state.json?since=MARK leaves out the points and epochs that the answer with this
+// mark, or an earlier answer, has already given to the reader. The reader replaces its points from
+// `curve_begin` on by `curve` and its epochs from `epoch_begin` on by `epoch`; all other fields are in every
+// answer. If the reader's points or epochs are no longer valid (the curve was thinned, an attempt repeats
+// steps, the mark is of another view), the answer is the whole state, and `curve_begin` and `epoch_begin` are
+// 0.
 //
-// Only requests with the secret token are answered: in a cookie, which the address /?token=TOKEN sets, or in
-// a header "Authorization: Bearer TOKEN". The header Host must name the bound address, so a page of another
-// site cannot reach the view through a host name that this site controls (DNS rebinding). Another address may
-// be opened for /metrics alone, with a token of its own. Each address has its own limit of connections.
+// A request is answered only if it contains the secret token, either in a cookie, which the address
+// /?token=TOKEN sets, or in a header "Authorization: Bearer TOKEN". The header Host must name the bound
+// address, so a page of another site cannot reach the view through a host name that this site controls (DNS
+// rebinding). Another address may be opened for /metrics alone, with a token of its own. Each address has its
+// own limit of connections.
 #ifndef TETHYS_DEPLOY_LIVE_LIVE_SERVER_H_
 #define TETHYS_DEPLOY_LIVE_LIVE_SERVER_H_
 
@@ -32,10 +34,10 @@
 
 namespace tethys {
 
-// How a run ended if its launcher has not written a final event.
+// The end of a run whose launcher ended without writing a final event.
 struct LeftRun {
   std::string error;
-  std::string go_on;  // How the user can go on with the run, as in RunSummary.
+  std::string go_on;  // Tells the user how to continue the run, as in RunSummary.
 };
 // Called for a run that has no final event. Returns how the run ended if its launcher has ended; nullopt if
 // the run is still running.

@@ -18,9 +18,10 @@ namespace tethys {
 // Invariants, for any events:
 //  1. The state is bounded: it has at most kMostPoints points of a curve, kMostEpochs epochs, kMostTasks
 //     tasks and kMostNotes notes.
-//  2. The steps of the curve and the numbers of the epochs rise: an attempt that goes on from a checkpoint
-//     replaces the points and epochs that it repeats.
-//  3. The points and epochs that mark() counts keep their values and indices until the generation changes.
+//  2. The steps of the curve's points and the numbers of the epochs ascend. An attempt of the run that
+//     continues from a checkpoint repeats some steps and epochs; it replaces their points and epochs.
+//  3. A mark (live_mark.h) counts the points and epochs that a reader has, and names their generation. These
+//     points and epochs keep their values and indices until the generation changes.
 class LiveFold {
  public:
   static constexpr int kMostPoints = 1000;
@@ -32,20 +33,21 @@ class LiveFold {
   static constexpr double kSlowRatio = 1.2;
   static constexpr double kSlowSeconds = 20;
 
-  // `generation`: the first generation. If every fold begins with a different generation, a mark of one fold
-  // is invalid in all others.
+  // `generation`: the number of the first generation (LiveMark::generation). If every fold begins with a
+  // different number, a mark of one fold is invalid in all other folds.
   explicit LiveFold(uint64_t generation = 0) : generation_(generation) {}
 
   void Add(const proto::ProgressEvent& event);
-  // Forgets all events, but keeps the expectation.
+  // Forgets all events, but keeps the prediction that Expect set.
   void Clear();
-  // Compares the run with this expectation from the next pulse on; nullopt: no comparison.
+  // From the next proto::Pulse on, compares the run with the prediction in `expectation`; nullopt: no
+  // comparison.
   void Expect(absl::optional<proto::Expectation> expectation) { expectation_ = std::move(expectation); }
 
-  // The state without curve and epochs.
+  // The state without the points of the curve and without the epochs.
   const proto::LiveState& state() const { return state_; }
-  // The state with the points and epochs that a reader with the mark `known` lacks: all points and epochs if
-  // `known` is of another generation.
+  // The state, with those points and epochs that a reader with the mark `known` lacks. If `known` is of
+  // another generation, the result has all points and epochs.
   proto::LiveState StateSince(const LiveMark& known) const;
   // The mark for a reader that has the whole state. It counts all points and epochs but the last point and
   // the last epoch, which may still be replaced.
@@ -63,8 +65,8 @@ class LiveFold {
   void Compare(const proto::Pulse& pulse);
   // Prepares a list with ascending `position` for a new element at the position `next`: removes the elements
   // that the new element replaces, and the last element if it is less than `gap` beyond the last but one.
-  // Returns true if the list had `most` elements and was thinned. The elements of each kind (`kind` returns 0
-  // or 1) are thinned by themselves.
+  // If the list then has `most` elements, leaves out every second element of each kind (`kind` returns 0 or
+  // 1), and returns true.
   template <typename List, typename Position, typename Kind>
   bool MakeRoom(List& list, int64_t next, double gap, int most, const Position& position, const Kind& kind);
 

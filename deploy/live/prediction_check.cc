@@ -26,8 +26,8 @@ struct Parts {
   double step = 0, compute = 0, exchange = 0;
 };
 
-// The predicted parts of a step. Finds them among the bounds of the prediction by the names of resources that
-// proto::Bound defines.
+// The predicted parts of a step. The time of computing is found in prediction.bound by the name of its
+// resource (proto::Bound).
 Parts Predicted(const proto::Expectation& expectation, int workers) {
   const proto::Prediction& prediction = expectation.prediction();
   Parts parts;
@@ -87,7 +87,7 @@ std::string ReasonText(const proto::Expectation& expectation, const StepFigures&
   if (!(excess > 0)) return "";
   const proto::LiveTask* slow = SlowestWorker(state);
   if (!lock_step && slow != nullptr) {
-    double lost = 0;  // The lost part of all workers' rate, in units of one worker's rate.
+    double lost = 0;  // The throughput that slow workers lose, in units of a normal worker's throughput.
     for (const proto::LiveTask& task : state.task()) {
       if (task.health() == "slow" && task.compute_ratio() > 1) lost += 1 - 1 / task.compute_ratio();
     }

@@ -62,8 +62,8 @@ std::string ThinLines(absl::string_view text, int64_t most) {
   while (kept > 0 && newest < most / 4) newest += static_cast<int64_t>(lines[--kept].size()) + 1;
   const auto any = [](absl::string_view) { return true; };
   while (bytes > most) {
-    // Thins one kind after the other: pulses and lines of progress usually alternate, so every second one of
-    // all these lines would be of the same kind.
+    // Thins each kind of line separately. Pulses and lines of progress usually alternate, so leaving out
+    // every second line of the file would leave out all lines of one kind.
     int64_t left_out = LeaveOutEverySecond(lines, kept, IsPulse);
     left_out += LeaveOutEverySecond(lines, kept, IsProgress);
     if (left_out == 0) left_out = LeaveOutEverySecond(lines, kept, any);
@@ -115,7 +115,7 @@ absl::Status ProgressFile::Write(const proto::ProgressEvent& event) {
 absl::Status ProgressFile::Thin() {
   TETHYS_ASSIGN_OR_RETURN(const std::string lines, ReadFile(path_));
   const std::string thinned = ThinLines(lines, most_bytes_ / 2);
-  // WriteFileAtomically is not used, because the launcher must not wait for the disk.
+  // WriteFileAtomically would wait until the disk has the data, and the launcher must not wait for the disk.
   const std::string temporary = path_ + ".tmp";
   {
     FileDescriptor fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
@@ -184,8 +184,8 @@ void ProgressReader::TakeLines(const std::function<void(const proto::ProgressEve
     }
   }
   pending_.erase(0, begin);
-  // Drops the beginning of a line that is too long. What remains does not begin with a brace, so it cannot be
-  // taken for an event.
+  // If the incomplete line is too long already, its beginning is replaced by "-". So the line does not begin
+  // with a brace and cannot be taken for an event.
   if (static_cast<int64_t>(pending_.size()) > kMostLineBytes) pending_ = "-";
 }
 

@@ -2,10 +2,10 @@
 // in protobuf's JSON mapping. The launcher writes the file; a program may read it while it grows and
 // afterwards. Blocking on a local file; thread-compatible.
 //
-// The file is bounded: a file beyond kMostBytes is replaced by a thinned file. The newest lines stay as they
-// are; of the older lines, every second pulse and every second progress event are left out. So the file shows
-// the whole course of a long run coarsely and its newest part completely. A reader notices the replacement
-// and starts again.
+// The file is bounded: if it grows beyond kMostBytes, the launcher replaces it by a thinned file. The newest
+// lines stay as they are. Of the older lines, every second pulse and every second progress event are left
+// out. So the file covers a whole long run coarsely, and the newest part of the run completely. A reader
+// notices the replacement and reads the new file from its beginning.
 #ifndef TETHYS_DEPLOY_LIVE_PROGRESS_FILE_H_
 #define TETHYS_DEPLOY_LIVE_PROGRESS_FILE_H_
 
@@ -23,9 +23,9 @@ namespace tethys {
 
 extern const char kProgressFile[];  // The file's name in the run directory.
 
-// Shortens `lines` to about `most` bytes. Among the lines before the last `most` / 4 bytes, it leaves out
-// every second pulse and every second progress event repeatedly, then every second other event, and finally
-// lines at the beginning. Pure.
+// Shortens `lines` to about `most` bytes. The last `most` / 4 bytes are kept. From the lines before them,
+// every second pulse and every second progress event are left out, repeatedly. When none of these is left to
+// remove, every second line of any kind is left out and, as a last resort, the first lines are. Pure.
 std::string ThinLines(absl::string_view lines, int64_t most);
 
 class ProgressFile {
@@ -36,7 +36,8 @@ class ProgressFile {
   static absl::StatusOr<std::unique_ptr<ProgressFile>> Open(const std::string& run_dir,
                                                             int64_t most_bytes = kMostBytes);
 
-  // Of successive progress events, only the last one is written, once an event of another kind follows.
+  // Of successive progress events, only the last one is written, and not before an event of another kind
+  // follows.
   absl::Status Add(const proto::ProgressEvent& event);
 
  private:

@@ -10,8 +10,8 @@
 namespace tethys {
 namespace {
 
-// In seconds. If the gap between two pulses is longer, the run paused, or pulses between the two were left
-// out.
+// In seconds. After a longer gap between two pulses, the earlier pulses are forgotten: either the run paused,
+// or the file of events leaves out pulses.
 constexpr double kLongestGap = 10;
 // The most machines that are read from a pulse; a damaged line may name more.
 constexpr size_t kMostMachines = 4096;

@@ -1,4 +1,5 @@
-// Figures of the steps of the last half minute, from the pulses of a run. Pure; thread-compatible.
+// Figures of the steps of the last half minute, computed from proto::Pulse, which a run reports about once a
+// second. Pure; thread-compatible.
 #ifndef TETHYS_DEPLOY_LIVE_RECENT_STEPS_H_
 #define TETHYS_DEPLOY_LIVE_RECENT_STEPS_H_
 
@@ -13,13 +14,14 @@ namespace tethys {
 
 // Times are in seconds.
 struct StepFigures {
-  double step = 0;             // Mean time of all steps of all workers.
-  int workers = 0;             // The number of workers that make steps.
-  double median_compute = 0;   // The time of data, forward and backward in a step of the median worker.
-  double slowest_compute = 0;  // The time of data, forward and backward in a step of the slowest worker.
+  double step = 0;  // Mean time of all steps of all workers.
+  int workers = 0;  // The number of workers that make steps.
+  // The computing time of a step: loading data, the forward pass and the backward pass.
+  double median_compute = 0;   // The computing time of the median worker.
+  double slowest_compute = 0;  // The computing time of the slowest worker.
   double median_exchange = 0;  // Seconds of a step in which the median worker waits for its exchange.
-  // The shortest wait of any worker for its exchange: in lock step, the wait of a worker that waits for no
-  // other worker.
+  // The shortest wait of any worker for its exchange. In lock step, this is the time of the exchange alone:
+  // the slowest worker does not wait for other workers.
   double least_exchange = 0;
   // The share of the CPU that other programs use, on the machine where it is largest, in [0, 1]. 0: not
   // known.
@@ -30,7 +32,7 @@ struct StepFigures {
 class RecentSteps {
  public:
   static constexpr double kSeconds = 30;
-  // With fewer seconds or steps, Figures returns nullopt.
+  // Figures returns nullopt unless the entries cover at least this many seconds and steps.
   static constexpr double kLeastSeconds = 5;
   static constexpr double kLeastSteps = 20;
 

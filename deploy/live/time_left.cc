@@ -33,7 +33,7 @@ void TimeLeft::At(double seconds) {
   if (marks_.size() < kMostMarks) return;
   for (size_t i = 0; 2 * i < marks_.size(); ++i) marks_[i] = marks_[2 * i];
   marks_.resize((marks_.size() + 1) / 2);
-  // The least gap between marks is below the mean gap of these marks, because a call may come a little early.
+  // The least gap is 10 % below the mean gap of these marks, because a call of At may come a little early.
   gap_ = 0.9 * (marks_.back().seconds - marks_.front().seconds) / static_cast<double>(marks_.size() - 1);
 }
 
@@ -48,8 +48,8 @@ absl::optional<proto::Estimate> TimeLeft::Left() const {
   const double samples = end.samples - begin.samples, seconds = end.seconds - begin.seconds;
   if (blocks < kLeastBlocks || seconds < kLeastSeconds || !(samples > 0)) return absl::nullopt;
   const double mean = seconds / samples, count = static_cast<double>(blocks);
-  // Compares the time of a block with the mean time for its number of samples. This difference is defined for
-  // a block without samples, too.
+  // Compares the time of a block with the mean time for the block's number of samples. Unlike a time per
+  // sample, this difference is defined for a block without samples, too.
   double squares = 0;
   for (size_t i = first; i + 1 < marks_.size(); ++i) {
     const double expected = (marks_[i + 1].samples - marks_[i].samples) * mean;

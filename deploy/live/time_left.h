@@ -1,4 +1,4 @@
-// How long a run still takes, with an interval. Pure; thread-compatible.
+// Estimates the time that a run still takes, with a 90 % interval. Pure; thread-compatible.
 //
 // The second half of the attempt so far is cut into 8 to 32 blocks of time. A block's value is the seconds
 // per sample in this block, all activities included: steps, barriers, validation, checkpoints. The time left
@@ -24,8 +24,9 @@ class TimeLeft {
   static constexpr size_t kLeastBlocks = 8;
   static constexpr double kLeastSeconds = 5;
 
-  // Takes the newest progress. The number of samples left is computed from progress.eta_seconds, for which
-  // the chief counts only the time of steps.
+  // Takes the newest progress. The number of samples left is progress.eta_seconds times
+  // progress.samples_per_second. Left does not return eta_seconds itself, because it includes only the time
+  // of steps.
   void Add(const proto::Progress& progress);
   // Sets when the newest progress was reached: `seconds` after the chief started.
   void At(double seconds);

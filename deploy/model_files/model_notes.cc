@@ -12,7 +12,7 @@ namespace {
 
 bool IsImage(const Shape& shape) { return shape.size() == 2 || shape.size() == 3; }
 
-// True for the shapes of samples that tethys resizes.
+// True if tethys resizes samples of this shape.
 bool IsPicture(const Shape& shape) {
   return shape.size() == 2 || (shape.size() == 3 && (shape[2] == 1 || shape[2] == 3));
 }
@@ -39,7 +39,7 @@ std::string JsonText(const std::string& text) {
   return json;
 }
 
-// The method of ResizePixels (runtime/data/picture.h).
+// Describes the method of ResizePixels (runtime/data/picture.h) to the user.
 constexpr char kResizeText[] =
     "tethys resizes pictures bilinearly between the centres of pixels, without antialiasing, and rounds to "
     "bytes, halves upwards, as torch.nn.functional.interpolate(pixels.float(), size, "
@@ -56,8 +56,8 @@ const char* ValuesText(bool floats, bool known, Standardised standardised) {
                 : "(pixel / 255 - mean) / deviation, of pixels from 0 to 255";
 }
 
-// How the axes of the data's images become the axes of the network's input, with the expressions of PyTorch
-// and NumPy.
+// Tells the user how to change the axes of the data's images to the axes of the network's input, with the
+// expressions of PyTorch and NumPy.
 std::string OrderText(const Model& model) {
   const Shape& sample = model.sample_shape();
   if (sample.size() == 2) {

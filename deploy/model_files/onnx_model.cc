@@ -233,7 +233,7 @@ absl::Status Exporter::AddTransposedConvolution(const proto::Layer& layer, const
   NodeProto* node = nullptr;
   TETHYS_RETURN_IF_ERROR(AddProduct(layer, "ConvTranspose", "filters", fields.bias(), input, output, &node));
   SetWindow(window, *node);
-  // The number of the last pixels of an axis that are reached by no window.
+  // The number of pixels at the end of an axis that no window covers.
   const auto beyond = [](const Window::Axis& axis, int64_t from, int64_t to) {
     return to + axis.before + axis.after - axis.size - (from - 1) * axis.stride;
   };

@@ -54,7 +54,7 @@ class CsvPredictions final : public PredictionFile {
   }
   void AddClass(int64_t index, std::vector<std::string>& cells) const {
     cells.push_back(absl::StrCat(index));
-    // A label that the loss ignores is not the number of a class.
+    // A label may be a value that the loss ignores; such a label is not the number of a class.
     const bool known = index >= 0 && index < shape_.output[0];
     if (named()) cells.push_back(known ? shape_.class_names[index] : "");
   }

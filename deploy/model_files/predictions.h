@@ -29,11 +29,12 @@ std::vector<double> Probabilities(absl::Span<const float> logits);
 
 class PredictionFile {
  public:
-  // The format follows from the ending of `path`.
-  //   .csv  a line per sample: its number, its file and its label (if it has them), the class, then the
-  //         probability of each class. For outputs that are no logits: number, file and the outputs.
-  //         Names of classes, if there are any, follow label and class, and head the columns of
-  //         probabilities.
+  // The ending of `path` selects the format:
+  //   .csv  One line per sample. If the outputs are logits of classes: the sample's number, its file and its
+  //         label (if samples have them), the predicted class, then the probability of each class. Otherwise:
+  //         the sample's number, its file and the outputs. If classes have names, a column with the name
+  //         follows the column of the label and the column of the class, and the headings of the columns of
+  //         probabilities contain the names.
   //   .npy  NumPy's format, version 1.0: the outputs as float32, with the axis of samples first
   // InvalidArgument: another ending, or .csv for outputs with several axes. Writes PATH.tmp until Commit.
   static absl::StatusOr<std::unique_ptr<PredictionFile>> Create(const std::string& path,

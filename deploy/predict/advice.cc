@@ -165,7 +165,7 @@ Advice Choose(const std::vector<Candidate>& candidates, const AdviceGoal& goal) 
     const auto key = [&](int index) {
       const Rank rank = rank_of(index);
       const bool same = rank.excess <= first.excess && rank.value <= first.value * (1 + kSame);
-      // Among candidates with the same number of processes, a candidate that needs no other host file is
+      // Among candidates with the same number of processes, a candidate that uses the host file as it is is
       // preferred.
       const int own_hosts = candidates[index].use.empty() ? 0 : 1;
       return same ? 2 * candidates[index].processes() + own_hosts : std::numeric_limits<int>::max();

@@ -42,32 +42,33 @@ struct AdviceGoal {
   absl::optional<double> budget;    // The most that the whole run may cost, in the currency of the prices.
 };
 
-// The share by which the times of two candidates must differ at least to count as different: 3 %, or more if
-// runs of one candidate or, without runs, the errors of the two predictions, taken for independent although
-// both follow from one calibration, are larger.
+// The least relative difference at which the times of two candidates count as different. It is 3 % or, if
+// that is larger, the uncertainty of the times. If both candidates have brief runs, the measured rates of
+// each candidate have a range, and the uncertainty is half of the wider range. Otherwise the errors of the
+// two candidates are added as independent errors, although both predictions follow from one calibration.
 double LeastDifference(const Candidate& a, const Candidate& b);
 
 // The candidates to verify by brief runs, at most `most`. First come the predicted best of each synchronous
-// strategy. Half of the remaining number is for the best of each strategy in each use of the hosts. Then
-// follow the candidates whose 90 % interval overlaps the interval of the predicted best. Asynchronous
-// candidates are left out.
+// strategy. Half of the places that are left go to the best candidate of each pair of a strategy and a way to
+// use the hosts (Candidate::use). Then follow the candidates whose 90 % interval overlaps the interval of the
+// predicted best. Asynchronous candidates are left out.
 std::vector<int> ToVerify(const std::vector<Candidate>& candidates, const AdviceGoal& goal, int most);
 
-// The candidates to verify after a round of brief runs: unverified candidates that would be faster than the
-// fastest measured candidate if their predictions had the same error as the predictions of verified
-// candidates with the same strategy and use. At most `most`, the best first.
+// The candidates to verify after a round of brief runs, at most `most`, the best first. The predicted rate of
+// each unverified candidate is corrected by the median ratio of measured to predicted rate of the verified
+// candidates with the same strategy and use. The result has the candidates whose corrected rate exceeds the
+// rate of the fastest verified candidate.
 std::vector<int> ToVerifyNext(const std::vector<Candidate>& candidates, int most);
 
 struct Advice {
   int best = -1;  // Index of the candidate that meets the goal best.
   // True if `best` meets deadline and budget. False: no candidate meets both, and `best` comes nearest.
   bool met = true;
-  // The best other candidate whose time may equal the time of `best`. The two times differ by less than 3 %,
-  // by less than runs of one candidate differ or, without runs, by less than the error of the two
-  // predictions. -1: there is none.
+  // The second best candidate, if it meets the goal and its time exceeds the time of `best` by less than
+  // LeastDifference. If candidates are ranked by cost, their costs are compared instead. -1: there is none.
   int tied = -1;
   int second = -1;  // The best candidate of another strategy; -1: there is none.
-  // True if the times of `second` and `best` differ by more than the limits for `tied`.
+  // True if the times of `second` and `best` differ by at least LeastDifference.
   bool second_differs = false;
   // Synchronous candidates that no other candidate beats in both time and cost, by ascending time. If any
   // cost is known, candidates of unknown cost are left out.

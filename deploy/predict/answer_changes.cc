@@ -12,7 +12,8 @@
 namespace tethys {
 namespace {
 
-constexpr double kPrecision = 1.03;  // A turn is located between two values whose ratio is at most this.
+// The search for a turn ends when the turn lies between two values whose ratio is at most kPrecision.
+constexpr double kPrecision = 1.03;
 
 // The geometric mean of two values; if `whole`, a whole number strictly between them.
 double Between(double a, double b, bool whole) {
@@ -56,7 +57,8 @@ absl::StatusOr<absl::optional<Turn>> FindTurn(const PropertyRange& range, double
 double ToTwoDigits(double value, bool up) {
   const double unit = std::pow(10.0, std::floor(std::log10(value)) - 1);
   const double units = value / unit;
-  // The factors 1 - 1e-9 and 1 + 1e-9 keep a value that has two digits already, in spite of rounding errors.
+  // A value that has only two digits already must not change by a rounding error of `units`. This is why
+  // the factors 1 - 1e-9 and 1 + 1e-9 are applied.
   return (up ? std::ceil(units * (1 - 1e-9)) : std::floor(units * (1 + 1e-9))) * unit;
 }
 

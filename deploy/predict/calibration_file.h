@@ -36,8 +36,8 @@ absl::Status WriteCalibration(const std::string& path, const proto::Calibration&
 // is impossible (negative, above 1e18, or no number). All errors name the path and the remedy.
 absl::StatusOr<proto::Calibration> ReadCalibration(const std::string& path);
 
-// FailedPrecondition: the calibration is of another build or another model, or one of calibration and job
-// uses TLS and the other does not. `path` is for the error.
+// FailedPrecondition: the calibration was measured with another build or another model, or with TLS for a job
+// without TLS, or without TLS for a job with TLS. `path` is for the error.
 absl::Status CheckCalibration(const proto::Calibration& calibration, const CalibrationKey& key,
                               const std::string& path);
 

@@ -35,7 +35,7 @@ bool IsSlower(const proto::LinkCalibration& a, const proto::LinkCalibration& b) 
   return same_rate && !same_delay ? a.delay() > b.delay() : rate < 1;
 }
 
-// The time of a step of `computer` with the middle one of the batches that were measured on the calibration's
+// The time of a step of `computer` at the median of the batch sizes that were measured on the calibration's
 // first computer; 0: the calibration has no times.
 double MiddleStep(const proto::Calibration& calibration, const proto::ComputerCalibration& computer) {
   if (computer.time().empty() || calibration.computer(0).time().empty()) return 0;
@@ -103,7 +103,8 @@ absl::StatusOr<JobComputers> JobComputers::Create(const JobMachines& machines,
         return absl::NotFoundError(absl::StrCat("the calibration knows neither host '", name,
                                                 "' nor its kind: calibrate with this host file"));
       }
-      // A host that is not listed, and was found by its kind, counts as a computer of its own.
+      // A host that the calibration does not list gets the times of a computer of its kind, but counts as a
+      // computer of its own.
       const bool listed =
           std::find(computer->host().begin(), computer->host().end(), name) != computer->host().end();
       if (const auto known = index.find(computer); listed && known != index.end()) {
@@ -157,8 +158,8 @@ absl::StatusOr<std::vector<LinkOffer>> JobComputers::LinksOf(int host, const std
   bool unlinked = false;
   for (const int peer : peers) {
     if (peer == host) continue;
-    // All peers for which no link is listed have the same default link, so one such peer is enough:
-    // --what_if may suppose thousands of peers.
+    // All peers without a listed link have the same default link, so only the first such peer is looked up.
+    // With --what_if there may be thousands of such peers.
     if (linked_[peer] == 0 && std::exchange(unlinked, true)) continue;
     LinkOffer offer;
     for (const auto& [from, to] : {std::pair{host, peer}, {peer, host}}) {

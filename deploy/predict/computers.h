@@ -19,14 +19,14 @@ namespace tethys {
 // number of cores.
 double CapacityOf(const proto::ComputerCalibration& computer, int k);
 
-// The computer that lists the host or, if none does, a computer of its kind. nullptr: the calibration knows
-// neither.
+// The computer that lists the host or, if no computer lists it, a computer of the host's kind. nullptr: the
+// calibration has neither.
 const proto::ComputerCalibration* FindComputer(const proto::Calibration& calibration, const std::string& host,
                                                const std::string& kind);
 
-// Quantile `level` of the longest of the step times of n ranks, relative to the median step. `ratio`: the
-// quantiles (5 %, 10 %, ...) of the step time of a single rank, relative to the median step. Ranks are taken
-// as independent.
+// The quantile `level` of the step time of the slowest of n ranks, relative to the median step time of a
+// single rank. `ratio`: the quantiles (5 %, 10 %, ...) of the step time of a single rank, relative to its
+// median. The step times of different ranks are taken as independent.
 double StragglerQuantile(const google::protobuf::RepeatedField<double>& ratio, double n, double level);
 
 struct JobComputer {

@@ -1,12 +1,16 @@
-// Levenberg's and Marquardt's method, on the parameters x of all costs of the transports that the anchors
-// use:
+// Fits by the method of Levenberg and Marquardt. Each cost of each transport that the anchors use has a
+// parameter x_j:
 //
 //   cost_j = offset_j + exp(x_j)
 //   minimise  sum over anchors of (ln(predicted(x) / measured) / kAnchorError)^2
 //           + sum over j of ((x_j - prior_j) / width_j)^2
 //
-// where `predicted` is LockStepTime, and prior_j belongs to the usual cost. With the residuals r and their
-// derivatives J by differences, an iteration solves (J^T J + damping diag(J^T J)) step = -J^T r, and
+// where `predicted` is LockStepTime, and prior_j is the parameter of the usual cost (UsualCost). With the
+// residuals r and their derivatives J by differences, an iteration solves
+//
+//   (J^T J + damping diag(J^T J)) step = -J^T r
+//
+// and multiplies the damping by 4 until the step makes the sum smaller; then it divides the damping by 10.
 // multiplies the damping by 4 until the step makes the sum smaller; then it divides the damping by 10.
 //
 // Invariants: the sum never grows, and a cost stays above its offset.

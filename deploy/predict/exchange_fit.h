@@ -26,7 +26,9 @@ struct AnchorRun {
   double step = 0;
   double mean_step = 0;  // The measured mean over all steps and workers, in seconds; 0: not known.
   int repeats = 1;
-  absl::optional<double> others_cpu = {};  // As in RunSummary.others_cpu; nullopt: not known.
+  // The share of CPU time that other programs used during the run, as in RunSummary.others_cpu; nullopt: not
+  // known.
+  absl::optional<double> others_cpu = {};
 };
 
 // Sets exchange, anchor and log_error of `calibration`, whose computers and links must be set. Runs of one

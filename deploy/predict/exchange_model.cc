@@ -125,7 +125,8 @@ ExchangeNeeds RingNeeds(int64_t bytes, int n, const LinkOffer& link) {
     work.bytes = 2 * moved;
     work.messages = 4 * (ranks - 1) * std::ceil(block / chunk);
     needs.delay = link.delay;
-    // A rank passes a chunk on when it has received and added it, so chunks of one block overlap.
+    // A rank passes a chunk on as soon as the chunk has been received and added. So the ranks process the
+    // chunks of a block as a pipeline, and per hop only the work on one chunk lies in the chain.
     needs.chain_work = chunk / block;
     if (link.rate > 0) {
       const double window = static_cast<double>(RingOptions().send_buffer_bytes);

@@ -17,8 +17,8 @@
 
 namespace tethys {
 
-// Values of ExchangeCost.transport. kLocal has only overheads: the time that a step of the trainer takes
-// beyond a step of a meter (deploy/sweep/meter.h).
+// Values of ExchangeCost.transport. kLocal has only overheads: the time by which a step of a training run
+// exceeds the same step in `tethys meter`, which calibrations use to time steps (deploy/sweep/meter.h).
 inline constexpr char kRing[] = "ring";
 inline constexpr char kSharedMemory[] = "shared_memory";
 inline constexpr char kServers[] = "servers";
@@ -32,9 +32,9 @@ struct ComputerWork {
   // The throughput of all these processes at once, divided by the throughput of one process alone.
   double capacity = 1;
   double slowness = 1;  // The CPU time on this computer, divided by the CPU time on the fastest computer.
-  // For a computer with a quota of CPU time: `unthrottled` is the slowness while quota is left, and `spared`
-  // the seconds of a step in which quota gathers because none of these processes computes. Without a quota,
-  // the two are `slowness` and 0.
+  // For a computer with a quota of CPU time: `unthrottled` is its slowness while it has quota left, and
+  // `spared` is the number of seconds in a step in which quota accumulates because none of these processes
+  // computes. Without a quota, `unthrottled` equals `slowness`, and `spared` has no effect.
   double unthrottled = 1;
   double spared = 0;
 };

@@ -19,7 +19,7 @@
 namespace tethys {
 
 struct HostUse {
-  std::string text;          // "without slave3", "slave3 only serves"; empty: the host file as it is.
+  std::string text;          // "without slave3", "slave3 runs only servers"; empty: the host file as it is.
   std::vector<int> workers;  // The hosts that may run workers, by preference.
   std::vector<int> servers;  // The hosts that may run servers, by preference.
 };

@@ -26,13 +26,13 @@ constexpr int64_t kBfloat16Bytes = 2;
 // The bytes that a rank sends, and receives, in a ring all-reduce of `bytes` among n ranks.
 int64_t RingBytes(int64_t bytes, int64_t n) { return 2 * (n - 1) * bytes / n; }
 
-// The bytes of an epoch's order that a worker holds in memory.
+// The bytes of memory in which a worker holds the order of an epoch's samples.
 int64_t OrderBytes(const proto::JobPlan& plan) {
   const OrderRules rules = OrderRulesOf(plan);
   if (rules.shuffle.kind != ShuffleRules::Kind::kFull || EpochLength(plan) > EpochOrder::kMostHeld) return 0;
   const std::shared_ptr<const SampleQueues> queues = QueuesOf(rules);
-  // A local job uses all queues. A worker uses its own queue and, near the end, small parts of the queues of
-  // other workers.
+  // A local job reads all queues of samples. A worker reads its own queue and, near the end of an epoch,
+  // small parts of the queues of other workers.
   if (!TraitsOf(plan.job()).exchanges) return EpochOrder::BytesHeld(queues->positions());
   int64_t largest = 0;
   for (int64_t queue = 0; queue < queues->queues(); ++queue) {

@@ -53,9 +53,9 @@ struct WorkerTraffic {
   int64_t in = 0;
   int64_t out_by_tcp = 0;  // The part of `out` that goes by TCP. As many bytes arrive by TCP.
 };
-// The bytes that the run will measure (Communicator::traffic), by the number of ranks on a host. Within a
-// host, each worker sums its share of all gradients in place and writes the sums to all workers of the host.
-// A ring all-reduce moves each byte twice. Empty without mirrored workers.
+// The bytes that the run will measure (Communicator::traffic), grouped by the number of ranks on a host.
+// Within a host, each worker sums its share of all gradients in place and writes the sums to all workers of
+// the host. A ring all-reduce moves each byte twice. Empty without mirrored workers.
 std::vector<WorkerTraffic> MirroredTraffic(const proto::JobPlan& plan, const Model& model,
                                            const std::vector<int>& worker_hosts);
 
@@ -79,8 +79,8 @@ absl::StatusOr<std::vector<PushForecast>> ForecastPushes(const proto::JobPlan& p
 
 // ---- memory: the live buffers, without the memory of the program itself
 
-// The bytes of data and of an epoch's order in the memory of a worker. Samples in a cache count for the host
-// instead.
+// The bytes of memory in which a worker holds data and the order of an epoch's samples. Samples in a cache
+// count for the host instead.
 int64_t DatasetBytes(const proto::JobPlan& plan);
 
 MemoryForecast WorkerMemory(const proto::JobPlan& plan, const Model& model, proto::Device::Kind device);
@@ -93,8 +93,9 @@ struct ServerMemory {
 };
 // Copies of gradients that a server keeps: one for each worker, unless it adds each push on arrival.
 int64_t GradientCopies(const proto::JobPlan& plan);
-// The memory of a server whose shards have `elements` elements. In jobs that form new groups, a server keeps
-// parameters and slots twice, so that it can take back a step.
+// The memory of a server whose shards have `elements` elements. In jobs whose workers form a new group after
+// the loss of a worker (FormsNewGroups), a server keeps parameters and slots twice, so that it can take back
+// a step.
 ServerMemory MemoryOfServer(const proto::JobPlan& plan, int64_t elements);
 // The memory of the largest server; 0 without servers.
 int64_t LargestServerBytes(const proto::JobPlan& plan);

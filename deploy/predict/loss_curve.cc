@@ -7,7 +7,7 @@
 namespace tethys {
 namespace {
 
-// A form counts only if its relative errors of the held-out losses are at most this.
+// A form counts only if the relative errors of its predictions for the held-out losses are at most this.
 constexpr double kMostError = 0.1;
 constexpr int kShapes = 600;  // The number of values of a form's non-linear parameter that are tried.
 

@@ -31,13 +31,13 @@ struct LossRange {
   double low = 0;
   double high = 0;
 };
-// The loss after `epochs` epochs, continued by two forms, with e the epoch: 1 / (a e + b) + c (Peng et al.,
-// "Optimus", EuroSys 2018) and c e^-a + d (pow3 in Domhan et al., "Speeding up automatic hyperparameter
-// optimization of deep neural networks by extrapolation of learning curves", IJCAI 2015). A form counts if,
-// fitted to the first four fifths of the curve, it predicts each loss of the last fifth within 10 %. The
-// forms that count are then fitted to the whole curve. The range spans their values, each widened on both
-// sides by the form's largest error in the last fifth. nullopt: no form counts, or there are fewer than
-// kLeastContinued epochs.
+// Extrapolates the curve: returns the loss after `epochs` epochs. Two functions of the epoch e are fitted,
+// called forms: 1 / (a e + b) + c (Peng et al., "Optimus", EuroSys 2018) and c e^-a + d (pow3 in Domhan et
+// al., "Speeding up automatic hyperparameter optimization of deep neural networks by extrapolation of
+// learning curves", IJCAI 2015). A form counts if, fitted to the first four fifths of the curve, it predicts
+// each loss of the last fifth within 10 %. Each form that counts is then fitted to the whole curve and gives
+// a loss. The returned range contains these losses, each widened on both sides by the form's largest error in
+// the last fifth. nullopt: no form counts, or the curve has fewer than kLeastContinued epochs.
 absl::optional<LossRange> ContinuedLoss(absl::Span<const double> curve, double epochs);
 
 }  // namespace tethys

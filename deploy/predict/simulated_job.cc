@@ -54,7 +54,8 @@ absl::StatusOr<SimulatedCluster> ClusterOf(const proto::JobPlan& plan, const Job
   for (const JobComputer& computer : computers.computers()) {
     if (computer.workers == 0 || computer.calibration->step_ratio().empty()) continue;
     const auto& ratio = computer.calibration->step_ratio();
-    // The times of the curve are lower quartiles, but the ratios are relative to the median.
+    // The step times in JobComputer::curve are lower quartiles, but the ratios are relative to the median
+    // step.
     const double base = StragglerQuantile(ratio, 1, 0.25);
     if (base > 0) {
       for (const double value : ratio) cluster.compute_ratio.push_back(value / base);

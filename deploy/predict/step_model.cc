@@ -3,7 +3,8 @@
 //   half = max(q, kLeastHalfWidth)    q: a quantile of |ln(predicted / measured)| over the anchors
 //        + kWidthPerDoubling * d      d: doublings from the workers, servers and batch of the anchors to
 //                                     the workers, servers and batch of the job
-//        - ln(1 - share)              share: the CPU of other programs, if they disturbed the calibration
+//        - ln(1 - share)              share: the part of the CPU time that other programs used, if they
+//                                     disturbed the calibration
 //        + kWithoutAnchor             if no run calibrated the exchange of the job
 //
 // The time of a run (AddRun) is start-up + the first step's extra time
@@ -27,11 +28,12 @@ namespace {
 
 constexpr double kNormalQuantile = 1.645;  // The half width of a 90 % interval in standard deviations.
 constexpr double kCoverage = 0.9;
-// Two conventions: the least half width, and what a transport without any run adds to it. The recorded corpus
-// (tests/deploy/predict/corpus_test.cc) says how many runs lie in their intervals with these values.
+// Two conventions: the least half width of an interval, and the half width that is added if no run of the
+// calibration used the transport. tests/deploy/predict/corpus_test.cc counts how many recorded runs lie in
+// their intervals with these values.
 constexpr double kLeastHalfWidth = 0.1;
 constexpr double kWithoutAnchor = 0.5;
-// A larger share of other programs does not widen intervals further.
+// A larger CPU share of other programs does not widen intervals further.
 constexpr double kMostDisturbed = 0.95;
 constexpr int64_t kSimulatedPushes = 20000;
 
@@ -56,14 +58,14 @@ std::string HowToCalibrate(const std::string& transport) {
                                                                        : "a machine has two slots or more");
 }
 
-// The distance of a prediction from the anchors, and the interval's width that follows from it.
+// Computes how far the job lies beyond the anchors, and from this the width of the prediction's interval.
 class Distance {
  public:
   Distance(const proto::JobPlan& plan, const StepNeeds& needs, const proto::Calibration& calibration) {
     const proto::Job& job = plan.job();
     const JobShape shape = ShapeOf(job);
     int most_workers = 0, most_servers = 0;
-    int64_t batch = 0;  // The largest global batch of the anchors.
+    int64_t batch = 0;  // The largest global batch of the calibration's measured runs (anchors).
     std::vector<double> errors;
     bool measured = false, transport = calibration.exchange().empty();
     for (const proto::Anchor& anchor : calibration.anchor()) {
@@ -137,7 +139,8 @@ void AddBounds(const StepTime& time, proto::Prediction& prediction) {
   }
 }
 
-// Adds the mean bytes of a worker, counted as in Communication (summary.proto).
+// Adds the mean numbers of bytes that a worker sends and receives in a step, counted as in Communication
+// (summary.proto).
 void AddBytes(const proto::JobPlan& plan, const Model& model, const JobMachines& machines,
               proto::Prediction& prediction) {
   int64_t out = 0, in = 0;
@@ -206,7 +209,8 @@ void AddRun(const proto::JobPlan& plan, const JobMachines& machines, const proto
   if (price > 0) Set(total * price / 3600, half, *prediction.mutable_cost());
 }
 
-// Simulates steps and staleness of a job whose workers lease samples. Returns the seconds of a step.
+// Simulates a job whose workers lease samples, which has no closed form. Sets the staleness of `prediction`
+// and returns the seconds of a step.
 absl::StatusOr<double> SimulateJob(const proto::JobPlan& plan, const JobMachines& machines,
                                    const JobComputers& computers, const StepNeeds& needs,
                                    const proto::Calibration& calibration, double half,

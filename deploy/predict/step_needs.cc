@@ -165,8 +165,9 @@ class NeedsBuilder {
     return absl::OkStatus();
   }
 
-  // The bytes in each direction of a host's links in a step: pushes of its workers to other hosts, and
-  // parameters of its servers for workers on other hosts. Both directions carry the same number of bytes.
+  // The bytes that the links of a host carry in one direction in a step. Outgoing bytes are the pushes of the
+  // host's workers to servers on other hosts, and the parameters that the host's servers send to workers on
+  // other hosts. As many bytes come in.
   double LinkBytes(int host) const {
     double bytes = 0;
     for (const int worker : machines_.workers) {
@@ -240,7 +241,8 @@ class NeedsBuilder {
     const double workers = plan_.job().workers();
     for (size_t i = 0; i < computers_.computers().size(); ++i) {
       const JobComputer& computer = computers_.computers()[i];
-      // Gradients move one way and parameters the other way.
+      // The factor 2: gradients move in one direction, and as many bytes of parameters in the other
+      // direction.
       ComputerWork work{.name = computer.name,
                         .bytes = 2 * bytes * computer.workers,
                         .messages = 2 * messages * computer.workers,
@@ -333,7 +335,8 @@ StepTime LockStepTime(const StepNeeds& needs, const proto::Calibration& costs, b
   const proto::ExchangeCost cost = CostOf(costs, needs.transport);
   const double compute = ComputeSeconds(needs, costs) * needs.straggler;
   const double overhead = cost.step_overhead();
-  // An exchange that is hidden behind backward still needs its processors.
+  // Even if the exchange overlaps the backward pass entirely, the step is longer by the CPU time of the
+  // exchange.
   result.exposed = std::max({0.0, end - needs.backward_end, std::min(work, all)});
   result.seconds = compute + result.exposed + overhead;
   result.shares = {{absl::StrCat("compute on ", needs.compute_name), compute}, {"overhead", overhead}};

@@ -1,6 +1,6 @@
-// The work that a step of a job brings to the machines, before any cost of exchanging gradients is known. The
-// fit (exchange_fit.h) and the prediction (step_model.h) both add costs to this work, so they cannot
-// disagree. Pure.
+// The work that one step of a job puts on the machines, without the costs of exchanging gradients. The fit of
+// these costs (exchange_fit.h) and the prediction (step_model.h) start from the same work, so they cannot
+// disagree about it. Pure.
 #ifndef TETHYS_DEPLOY_PREDICT_STEP_NEEDS_H_
 #define TETHYS_DEPLOY_PREDICT_STEP_NEEDS_H_
 
@@ -43,9 +43,9 @@ double ComputeSeconds(const StepNeeds& needs, const proto::Calibration& costs);
 // The seconds of a step in lock step, and their division by resource.
 struct StepTime {
   double seconds = 0;
-  double exposed = 0;                // Seconds of the exchange that backward does not hide.
+  double exposed = 0;                // Seconds by which the exchange lengthens the step.
   std::vector<ResourceTime> shares;  // The seconds of the step by resource; they sum to the step's seconds.
-  std::vector<ResourceTime> alone;   // In the same order: the seconds of a step that used only this resource.
+  std::vector<ResourceTime> alone;   // In the same order: the step's seconds if it used only this resource.
 };
 // The time of a step in lock step: the mean over the steps if `mean` is true, otherwise the lower quartile.
 StepTime LockStepTime(const StepNeeds& needs, const proto::Calibration& costs, bool mean);

@@ -5,8 +5,8 @@
 //      ^                                                                              |
 //      +---- all servers have answered (with pulls_before_step, also a pull) <--------+
 //
-// Time goes from event to event. When the jobs of a resource change, the end of its next part is computed
-// anew and queued as an event with a new stamp.
+// Time advances from event to event. Whenever a part is added to a resource or ends on it, the time at which
+// the next part of this resource ends is computed again, and is queued as an event with a new stamp.
 //
 // Invariants: an event with an older stamp than its resource is void, so exactly one event of each busy
 // resource counts. A worker begins a step only when all its answers have come. A server's version counts its
@@ -31,7 +31,7 @@ namespace {
 constexpr int64_t kMaxEvents = int64_t{1} << 31;
 constexpr double kUnlimited = 1e15;
 
-// What happens when all parts of a task are done.
+// The stage of the chain that a task completes; Continue starts the next stage.
 enum class Then { kComputed, kPushed, kHandled, kPulled, kAnswered };
 
 struct Task {
@@ -164,7 +164,7 @@ class Simulation {
     }
   }
 
-  // Continues `task` at once if all its parts have length 0.
+  // Called after the parts of `task` are added. If all of them have length 0, queues the end of the task.
   void Started(int64_t task) {
     if (tasks_[task].parts == 0) At(now_ + tasks_[task].delay, task);
   }
@@ -299,7 +299,7 @@ class Simulation {
   void Apply(ServerState& server, int s, const std::vector<int>& workers) {
     for (const int w : workers) {
       const int64_t stale = server.version - workers_[w].taken[s];
-      // The push that is applied here is the worker's last push, so clock[w] is its number.
+      // The push that is applied here is the latest push of worker w, so clock[w] is its number.
       if (server.clock[w] <= warm_) continue;
       server.stale += static_cast<double>(stale);
       ++server.pushes;

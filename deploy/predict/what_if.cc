@@ -111,7 +111,8 @@ absl::Status TakeWord(absl::string_view name, absl::string_view value, WhatIf& w
   return absl::OkStatus();
 }
 
-// Changes hosts, calibration, width and text of a supposition, property by property.
+// Builds a Supposition: applies the supposed properties one after the other to its hosts, calibration, half
+// width and text.
 class Supposing {
  public:
   Supposing(const WhatIf& what_if, const std::vector<HostEntry>& hosts, const proto::Calibration& calibration)
@@ -179,8 +180,8 @@ class Supposing {
                                             "' nor its kind: calibrate with this host file"));
   }
 
-  // The hosts that further hosts may copy: the hosts of the named kind or the named host; without a name, the
-  // hosts that run workers.
+  // The existing hosts that an added host may be like: the hosts of the kind or of the name that kind= gives.
+  // Without kind=, these are the hosts that may run workers.
   std::vector<int> Patterns() const {
     std::vector<int> found;
     for (size_t i = 0; i < made_.hosts.size(); ++i) {
@@ -228,8 +229,8 @@ class Supposing {
     HostEntry added = made_.hosts[index];
     const std::string pattern = added.host;
     TETHYS_ASSIGN_OR_RETURN(const proto::ComputerCalibration* like, ComputerOf(pattern, added.kind));
-    // A kind of their own makes each further host a computer of its own, even if the measured hosts share a
-    // computer.
+    // The further hosts get a new kind. So each of them counts as a computer of its own (JobComputers), even
+    // if measured hosts share a computer.
     added.kind = absl::StrCat("like ", pattern);
     added.address.clear();
     proto::ComputerCalibration computer = *like;

@@ -47,19 +47,21 @@ struct Supposition {
   double price_here = 0;         // The price of this machine alone for an hour; 0: not known.
   proto::Calibration calibration;
   double half_width = 0;  // Every interval widens by this, in natural logarithms; a convention.
-  std::string text;       // "32 hosts (23 of them like slave4), links of 10 Gbit/s".
+  std::string text;       // "32 hosts (the additional hosts like slave4), links of 10 Gbit/s".
 };
 
-// Applies `what_if` to the machines and the calibration. `hosts`: the hosts of the host file. Without a host
-// file `hosts` is empty, and hosts=N supposes machines like this machine. Requires that the calibration knows
-// every host or its kind. InvalidArgument: a word has no effect on these hosts (links of one host, a kind
-// that no host has, cores of GPUs); or several hosts are supposed, no link was measured and none is given.
-// FailedPrecondition: the calibration lacks the number of cores of a host. NotFound: the calibration lacks a
-// host.
+// Applies `what_if` to the machines and the calibration. `hosts`: the hosts of the host file; empty without a
+// host file, and then hosts=N supposes machines like this machine. Requires that the calibration knows every
+// host or its kind. Errors:
+//   InvalidArgument     A setting has no effect on these hosts: link= or delay= with one host, kind= with a
+//                       name that no host has, or cores= with GPUs. Or several hosts are supposed, no link
+//                       was measured, and link= or delay= is missing.
+//   FailedPrecondition  cores= is given, and the calibration lacks the number of cores of a computer.
+//   NotFound            The calibration lacks a host.
 absl::StatusOr<Supposition> Suppose(const WhatIf& what_if, const std::vector<HostEntry>& hosts,
                                     const proto::Calibration& calibration);
 
-// Widens the intervals, and notes in validity and remark that the machines are supposed.
+// Widens the intervals. Sets prediction.validity and prediction.remark to say that the machines are supposed.
 void MarkSupposed(const Supposition& supposition, proto::Prediction& prediction);
 
 // ---- changes of a calibration

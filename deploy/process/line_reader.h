@@ -29,8 +29,8 @@ class LineReader {
   void Append(absl::string_view bytes);
 
   // The next complete line, without its newline. A last line without a newline is dropped: its writer died
-  // while writing it. Also returns nullopt after kMaxPieces pieces without a line, so that an endless line
-  // delays nothing else.
+  // while writing it. Returns nullopt if no complete line is available. Also returns nullopt if kMaxPieces
+  // reads have not completed a line, so that an endless line does not delay the caller.
   std::optional<std::string> Next();
 
  private:

@@ -14,7 +14,7 @@ namespace tethys {
 std::string ShownLogLine(absl::string_view process, absl::string_view line);
 
 // The time at the beginning of a line that TETHYS_LOG wrote, such as "2026-11-21T12:34:56.789"; empty for any
-// other line. Texts compare as their times do.
+// other line. Comparing two such texts as strings compares their times.
 absl::string_view LogLineTime(absl::string_view line);
 
 }  // namespace tethys

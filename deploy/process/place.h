@@ -13,7 +13,7 @@ namespace tethys {
 
 struct Place {
   std::string host = {};                   // The machine's name, as in the host file.
-  std::string address = "127.0.0.1";       // Numeric; the process binds it, and others connect to it.
+  std::string address = "127.0.0.1";       // The numeric address on which the process listens.
   std::vector<std::string> ssh = {};       // The ssh call up to the host, program first; empty: this machine.
   std::string program = "/proc/self/exe";  // The path of tethys at that place.
   // The folder for builds and run directories on the host, by default ~/.cache/tethys; with ssh only.

@@ -1,5 +1,6 @@
-// How ShellCall works: the login shell starts sh with the script in pieces, in which every byte that any
-// shell may change is written in octal digits; sh joins the pieces by its own printf and evaluates the text:
+// ShellCall works as follows. The call starts sh and passes the script as several arguments, the pieces. In a
+// piece, each byte that a login shell may change is written in octal digits. sh joins the pieces by its own
+// printf and evaluates the resulting text:
 //
 //   exec sh -c 'eval "$(printf %b "$@")"' sh 'PIECE' 'PIECE' ...
 //

@@ -17,16 +17,16 @@ std::string ShellQuote(const std::string& word);
 // Returns `word`, quoted only if a shell would change it otherwise. For commands that people copy.
 std::string ShellWord(const std::string& word);
 
-// A command that runs `script` by sh, and that every login shell reads alike: it is one line; its words in
-// single quotes contain no quotes, no '!' and no backslash before the closing quote; and no word is longer
-// than csh accepts. `script` must not contain a zero byte.
+// A command that runs `script` by sh. All login shells parse the command alike, because it is one line; its
+// words in single quotes contain no quotes, no '!' and no backslash before the closing quote; and no word is
+// longer than csh accepts. `script` must not contain a zero byte.
 std::string ShellCall(const std::string& script);
 
 // Like ShellCall, but the script's output begins with kOutputMark.
 std::string MarkedShellCall(const std::string& script);
 
-// The mark never occurs in the text of a command, because ShellCall sends no line ends: a shell that prints
-// its commands does not print the mark.
+// The mark contains line ends, and the text of a command by ShellCall contains none. So a shell that prints
+// its commands never prints the mark.
 inline constexpr char kOutputMark[] = "\ntethys-output-begins\n";
 
 // Drops the bytes of a stream up to and including the first `mark`; drops nothing if `mark` is empty.

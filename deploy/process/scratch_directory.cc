@@ -16,7 +16,7 @@ namespace tethys {
 namespace {
 
 constexpr char kPrefix[] = "tethys-scratch-";
-// In seconds. The command of a younger folder may not have locked the folder yet.
+// In seconds. A folder that is younger may belong to a running command that has not locked it yet.
 constexpr time_t kYoung = 600;
 
 // The absolute path of the folder for temporary files. A relative TMPDIR is made absolute here, because

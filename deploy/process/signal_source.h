@@ -37,8 +37,8 @@ class SignalSource {
     fd_ = FileDescriptor(signalfd(-1, &taken, SFD_NONBLOCK | SFD_CLOEXEC));
   }
   ~SignalSource() {
-    // An interrupt that no InterruptsHeld keeps pending would end this process before it has reported the
-    // job's result.
+    // Discards pending interrupts, unless an InterruptsHeld keeps them pending. Otherwise they would end this
+    // process before it has reported the job's result.
     while (sigismember(&before_, SIGINT) == 0 && Next() != 0) {
     }
     sigprocmask(SIG_SETMASK, &before_, nullptr);

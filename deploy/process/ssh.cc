@@ -28,8 +28,8 @@ namespace {
 constexpr size_t kMaxOutput = 1 << 20;
 constexpr int kSshFailed = 255;
 constexpr int kErrorLines = 5;
-// The most pieces that are read at once, so that endless output cannot delay the check of the deadline. The
-// pipe of a process that has ended contains fewer pieces.
+// The most blocks of output that are read in succession, so that endless output cannot delay the check of the
+// deadline. The pipe of a process that has ended contains fewer blocks.
 constexpr int kMaxPieces = 256;
 // The interval of Poll calls for a child that has closed its output and is about to end.
 constexpr Nanoseconds kPollInterval = 20 * kMillisecond;
@@ -181,9 +181,9 @@ std::string SshTrial(const std::string& config, const SshTarget& target) {
 std::vector<std::string> SshCall(const std::string& config, const SshTarget& target) {
   std::vector<std::string> words = {"ssh", "-T", "-x", "-a"};
   if (!config.empty()) words.insert(words.end(), {"-F", config});
-  // These options override the user's configuration: no questions; a dead connection is noticed; forwarded
-  // ports and commands meant for interactive sessions are left out; no shared connection is left behind in
-  // the background.
+  // These options override the user's configuration. With them, ssh asks no questions, notices a dead
+  // connection, forwards no ports, ignores commands meant for interactive sessions, and leaves no shared
+  // connection in the background.
   for (const char* option : {"BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5",
                              "ServerAliveCountMax=2", "LogLevel=ERROR", "ClearAllForwardings=yes",
                              "RemoteCommand=none", "RequestTTY=no", "ControlMaster=no"}) {

@@ -69,8 +69,9 @@ class Patience {
 // the file with the standard error of the process.
 absl::Status SshStatus(const ProcessExit& exit, const std::string& error_path);
 
-// Runs all commands at once, each for at most `deadline` (see moves_data). Returns the results in the order
-// of `commands`. `scratch` is a directory for files with the commands' standard error.
+// Runs all commands at once. Each has the time limit `deadline`: in total or, with moves_data, since the last
+// byte was moved. Returns the results in the order of `commands`. `scratch` is a directory for files with the
+// commands' standard error.
 std::vector<RemoteResult> RunEverywhere(const std::vector<RemoteCommand>& commands, Nanoseconds deadline,
                                         const std::string& scratch);
 

@@ -16,8 +16,8 @@
 namespace tethys {
 namespace {
 
-// TakePlaces first moves a child's descriptors to the numbers from kOutOfTheWay on, and then to the numbers 0
-// to kReport.
+// TakePlaces first moves a child's descriptors to the numbers from kOutOfTheWay on, so that none of them is
+// overwritten when they move to the numbers 0 to kReport.
 constexpr int kOutOfTheWay = 10;
 // The child's descriptor of the pipe that reports a failed exec; a successful exec closes it.
 constexpr int kReport = 3;

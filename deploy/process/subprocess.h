@@ -3,8 +3,7 @@
 //
 // Spawn must be called on the main thread: the kernel sends the death signal when the thread that forked the
 // child ends. Between fork and exec the child makes system calls only, so this process may have other
-// threads. Thread-compatible; nothing here waits for a child to end, except the destructor, which has killed
-// it.
+// threads. Thread-compatible. Only the destructor waits for a child to end, after killing the child.
 #ifndef TETHYS_DEPLOY_PROCESS_SUBPROCESS_H_
 #define TETHYS_DEPLOY_PROCESS_SUBPROCESS_H_
 

@@ -1,5 +1,5 @@
-// The limits of the answer of a report, in short phrases for a reader who reads nothing else; verdict.h has
-// the sentences with the numbers. Pure; any thread.
+// Short phrases that name the limits of a report's answer, for a reader who reads nothing else. The sentences
+// with the numbers are in verdict.h. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_CAUTIONS_H_
 #define TETHYS_DEPLOY_REPORT_CAUTIONS_H_
 

@@ -20,7 +20,8 @@ double MostOthersCpu(const proto::Report& report) {
 
 namespace {
 
-// With similar batches and devices, the times of a sample differ by less than this factor.
+// If the batches and devices of two variants are similar, their times to compute one sample differ by less
+// than this factor.
 constexpr double kOtherArithmetic = 1.5;
 
 // A worker's time to compute one sample; 0: not known.

@@ -77,8 +77,9 @@ AnswerKind KindOf(const proto::Report& report, const Findings& findings) {
   if (findings.tied.size() > 1) return AnswerKind::kTie;
   if (findings.rival == nullptr) return AnswerKind::kOnlyReached;
   if (report.target().given()) return AnswerKind::kSooner;
-  // kForAccuracy and kMoreAccurate need known accuracies. They are known: a rival that is neither tied nor
-  // shown to be slower is not eligible, so another variant is shown to surpass it in accuracy.
+  // kForAccuracy and kMoreAccurate state that the rival is less accurate. This is shown: if the rival is not
+  // shown to be slower than the choice, it is not eligible, because it would be tied otherwise. And a variant
+  // that is not eligible is shown to be less accurate than another variant.
   const ReportValue& own = findings.choice->seconds();
   const ReportValue& other = findings.rival->seconds();
   if (IsShownLess(other, own)) return AnswerKind::kForAccuracy;
@@ -131,7 +132,8 @@ void FindOtherStrategy(const proto::Report& report, const Findings& findings, Ti
     return StrategyOf(*variant) != StrategyOf(*findings.choice);
   };
   const bool one_strategy = std::none_of(findings.tied.begin(), findings.tied.end(), differs);
-  // If the choice has one worker, the first question is whether to distribute at all.
+  // If the choice has one worker, no other strategy is sought, because the first question then is whether to
+  // distribute the training at all.
   if (!one_strategy || findings.choice->workers() == 1 || findings.faster != nullptr) return;
   for (const Ranking& variants : {findings.eligible, findings.repeated}) {
     const auto other = std::find_if(variants.begin(), variants.end(), differs);

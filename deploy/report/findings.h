@@ -1,7 +1,8 @@
 // The findings of a report as facts: the variant to train with, its rival, the reason for the choice and its
-// certainty; the fastest, the most accurate and the cheapest variant, and the first at the target. FindingsOf
-// decides all of them once. Headline, reason, verdict, explanation and cautions put them into sentences, so
-// two sentences cannot disagree about them. Pure; any thread.
+// certainty; the fastest, the most accurate and the cheapest variant, and the first variant to reach the
+// target accuracy. FindingsOf decides all findings once. The headline, reason, verdict, explanation and
+// cautions state them in sentences, so two sentences cannot contradict each other. A difference is "shown" if
+// it is significant by DifferenceOf (report_value.h). Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_FINDINGS_H_
 #define TETHYS_DEPLOY_REPORT_FINDINGS_H_
 
@@ -43,22 +44,26 @@ struct Leader {
 // The differences between tied variants.
 struct TieFindings {
   Contenders accuracy;  // The first pair with a shown difference in accuracy, the more accurate one first.
-  // Without such a pair: the largest difference in accuracy that these runs may not show.
+  // If no pair has a shown difference: a difference in accuracy up to this size could be hidden by the noise
+  // between runs.
   double hidden_accuracy = 0;
   int accuracy_runs = 0;  // The fewest runs behind the accuracy of a tied variant; at most kFewRuns.
-  // For each other tied variant, the quotient of its RankedTime and the first variant's RankedTime has an
-  // interval. `times` covers all of these intervals.
+  // For each other tied variant, the quotient of its RankedTime (ranking.h) and the first variant's
+  // RankedTime has an interval. `times` covers all of these intervals.
   Interval times;
-  // RivalOf the choice among the tied variants: a variant of another strategy, if there is one.
+  // The rival of the choice among the tied variants (RivalOf): a variant of another strategy, if there is
+  // one.
   const proto::ReportVariant* second = nullptr;
-  int runs_to_tell = 0;  // RunsToTell of the choice and `second` by RankedTime.
-  // Set if all tied variants have one strategy, and this strategy is shown to be the best: the first variant
-  // of another strategy, which is shown to be slower than the choice or, if `other_slower` is false, to be
-  // less accurate than Findings::most_accurate. The comparison of strategies is answered before the tie.
+  // The number of runs of each variant that would show a difference in RankedTime between the choice and
+  // `second` (RunsToTell).
+  int runs_to_tell = 0;
+  // The first variant of another strategy. Set only if all tied variants have the same strategy, and this
+  // other variant is shown to be worse: slower than the choice or, if `other_slower` is false, less accurate
+  // than Findings::most_accurate. The headline then compares the strategies before it states the tie.
   const proto::ReportVariant* other_strategy = nullptr;
   bool other_slower = false;
-  // Among the first kNamed variants: the one with the fewest processes, and the one whose accuracy has the
-  // smallest spread, if that spread is visibly smaller.
+  // The advantages of two of the first kNamed tied variants: `fewest_processes` has the fewest processes, and
+  // `steadiest` has the smallest spread of accuracy over its runs, if that spread is visibly smaller.
   const proto::ReportVariant* fewest_processes = nullptr;
   const proto::ReportVariant* steadiest = nullptr;
 };
@@ -82,11 +87,14 @@ struct Findings {
   // the fastest variant with several workers that no other such variant is shown to surpass in accuracy. In
   // both cases, variants that are shown to be slower than the first are left out.
   Ranking several;
-  // The variant to compare the choice with. For a choice of one worker, the first of `several`, because the
-  // first question is whether to distribute at all; with a given target, an eligible variant only. Otherwise,
-  // in this order of preference: a tied variant, of another strategy if possible; the first eligible variant
-  // of another strategy; the fastest repeated variant of another strategy or, with a given target, another
-  // eligible variant.
+  // The variant to compare the choice with: the first variant that exists in this list.
+  //  1. If the choice has one worker: the first of `several`, because the first question is whether to
+  //     distribute at all.
+  //  2. A tied variant, of another strategy if possible.
+  //  3. The first eligible variant of another strategy.
+  //  4. With a given target: the first other eligible variant.
+  //  5. Without a given target: the fastest repeated variant of another strategy or, if there is none, the
+  //     fastest other repeated variant.
   const proto::ReportVariant* rival = nullptr;
   // Set without a given target: the fastest repeated variant, if it is shown to be faster than the choice.
   const proto::ReportVariant* faster = nullptr;
@@ -94,7 +102,7 @@ struct Findings {
   // eligible variants count; otherwise every variant with several successful runs.
   const proto::ReportVariant* slower = nullptr;
 
-  Accuracy accuracy = nullptr;                          // AccuracyOf `repeated`.
+  Accuracy accuracy = nullptr;                          // The compared accuracy: AccuracyOf(repeated).
   const proto::ReportVariant* most_accurate = nullptr;  // The most accurate variant of `repeated`.
   // Set for kMoreAccurate: the choice, if it is shown to be more accurate than the rival; otherwise
   // `most_accurate`.
@@ -121,7 +129,7 @@ struct Findings {
   const proto::ReportVariant* base = nullptr;
   Contenders fastest;          // The fastest variant and its rival by RivalOf.
   bool fastest_alone = false;  // The fastest variant is shown to be faster than every other variant.
-  std::vector<Contenders> strategy_pairs;  // StrategyPairs without the pair `fastest`.
+  std::vector<Contenders> strategy_pairs;  // The result of StrategyPairs without the pair `fastest`.
   // The variant with the highest test accuracy, compared with the fastest variant. There is no leader if the
   // fastest variant itself has the highest accuracy, or if the difference is within noise.
   Leader accuracy_leader;

@@ -16,8 +16,8 @@ namespace {
 
 using proto::ReportVariant;
 
-// Text on the first shown difference in accuracy between two of the tied variants; without one, on the
-// largest difference that these runs may hide.
+// Text on the first shown difference in accuracy between two of the tied variants. If no difference is shown,
+// the text states the largest difference that the noise between runs could hide.
 std::string TiedAccuracy(const Findings& findings) {
   const TieFindings& tie = findings.tie;
   const Accuracy accuracy = findings.accuracy;
@@ -28,8 +28,8 @@ std::string TiedAccuracy(const Findings& findings) {
                       " than ", NameInText(*less));
 }
 
-// A sentence on how many runs would distinguish the choice from TieFindings::second, if their true difference
-// is the measured one.
+// A sentence with the number of runs that would show a difference between the choice and TieFindings::second,
+// if the quotient of their true times equals the quotient of their measured times.
 std::string WhatWouldDecide(const proto::Report& report, const Findings& findings) {
   const ReportVariant& first = *findings.tied[0];
   const ReportVariant& second = *findings.tie.second;
@@ -85,8 +85,9 @@ std::string TellApart(const Findings& findings) {
                       ".");
 }
 
-// The answer to which strategy to train with, before the answer to which of its variants: "Train with A or B:
-// C takes 2.00 times as long as A; ". Empty without TieFindings::other_strategy.
+// The beginning of the headline, which recommends all variants of the best strategy before the tie between
+// them is stated: "Train with A or B: C takes 2.00 times as long as A; ". Empty without
+// TieFindings::other_strategy.
 std::string StrategyText(const proto::Report& report, const Findings& findings) {
   if (findings.tie.other_strategy == nullptr) return "";
   const ReportVariant& other = *findings.tie.other_strategy;
@@ -103,7 +104,7 @@ std::string StrategyText(const proto::Report& report, const Findings& findings) 
                       NameAfter(text, most), "; ");
 }
 
-// The interval of the time or accuracy that StrategyText states.
+// The confidence interval of the difference in time or accuracy that StrategyText states.
 std::string StrategySureness(const proto::Report& report, const Findings& findings) {
   if (findings.tie.other_strategy == nullptr || findings.runs.fewest < kFewRuns) return "";
   const ReportVariant& other = *findings.tie.other_strategy;

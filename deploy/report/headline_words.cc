@@ -20,7 +20,8 @@ using proto::ReportVariant;
 
 namespace {
 
-// A list of names longer than this, in characters, gives letters only; the legend explains the letters.
+// A list of variants that is longer than this, in characters, contains only their letters. The legend
+// explains the letters.
 constexpr size_t kLongList = 100;
 // If half of the interval of a difference is at least this wide, the text states its width.
 constexpr double kWideAccuracy = 0.01;

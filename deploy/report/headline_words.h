@@ -1,4 +1,5 @@
-// Phrases of the headline: names, numbers of runs, intervals and differences. Pure; any thread.
+// Phrases of the headline: names, numbers of runs, intervals and differences. A difference is "shown" if it
+// is significant by DifferenceOf (report_value.h). Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_HEADLINE_WORDS_H_
 #define TETHYS_DEPLOY_REPORT_HEADLINE_WORDS_H_
 
@@ -23,14 +24,14 @@ std::string PointsInterval(const Interval& points);
 
 // A shown difference between accuracies: "1.00 percentage points more accurate".
 std::string PointsText(const Contrast& points);
-// Ends a sentence on variants whose accuracies are not shown to differ. `half`: half of the interval of the
-// difference, over `runs` runs of each variant.
+// Ends a sentence on variants whose accuracies are not shown to differ. `half`: half the width of the 95 %
+// interval of the difference. `runs`: the number of runs of each variant.
 std::string NoDifferenceText(double half, int runs);
 // Ends a sentence on speed with the difference in accuracy between choice and rival. `choice_is`: the words
 // before a shown difference, such as ", and is".
 std::string AccuracyText(const proto::ReportVariant& choice, const proto::ReportVariant& rival,
                          Accuracy accuracy, const std::string& choice_is);
-// The interval of the difference that AccuracyText states.
+// The confidence interval of the difference that AccuracyText states.
 std::string AccuracyInterval(const proto::ReportVariant& choice, const proto::ReportVariant& rival,
                              Accuracy accuracy);
 // Describes a faster variant that is not chosen because it is less accurate than `most`. Both differences, in
@@ -39,8 +40,8 @@ std::string FasterText(const proto::ReportVariant& faster, const std::string& it
                        const proto::ReportVariant& choice, const proto::ReportVariant& most,
                        Accuracy accuracy);
 
-// The names of variants: "A (mirrored), B (ps_sync) or C (ps_async)", "A, B, C or 2 others". With more than
-// two variants, long names are left out, because the legend has them.
+// The names of variants: "A (mirrored), B (ps_sync) or C (ps_async)", "A, B, C or 2 others". If a list of
+// more than two variants would become long, the result has only their letters, which the legend explains.
 std::string NamesOf(const Ranking& variants, absl::string_view last);
 // The name of a variant for the text after `before`: with its meaning (IntroducedName), unless `before`
 // already contains the name with its meaning.

@@ -28,7 +28,7 @@ constexpr char kAbsent[] = "none";
 // Messages of one type, one per job; null for a job without such a message.
 using Messages = std::vector<const Message*>;
 
-// True if the names of variants show this field (ShortNames, and the report's names).
+// True if the names of variants contain the value of this field (ShortNames, and the report's names).
 bool InName(const std::string& field) {
   for (const char* named : {"strategy", "strategy.parameter_server.consistency", "workers",
                             "strategy.parameter_server.servers", "batch", "global_batch_size",
@@ -65,7 +65,8 @@ class Comparer {
     }
   }
 
-  // The oneof `kind` of a message such as `strategy` is named by the path of that message, as in --set.
+  // Compares which member of a oneof each job chose. If the only oneof of a message is called `kind`, the
+  // difference has the path of the message, such as `strategy`, as in --set.
   void CompareChoices(const OneofDescriptor& oneof, const Messages& messages, const std::string& prefix) {
     const bool only = oneof.containing_type()->real_oneof_decl_count() == 1 && oneof.name() == "kind";
     const std::string path = only ? prefix.substr(0, prefix.size() - 1) : absl::StrCat(prefix, oneof.name());

@@ -12,9 +12,9 @@
 namespace tethys {
 
 // The fields in which resolved jobs differ, with a value per job, in the order of proto/job.proto. Names and
-// seeds are left out. A field of a oneof's member is compared among the jobs that chose this member, and a
-// field of `tuning` among the jobs whose strategy uses it; the choice of a member is a difference of the
-// oneof. Empty for fewer than two jobs.
+// seeds are left out. If jobs chose different members of a oneof, the oneof itself is listed as a difference.
+// A field of a member is compared only among the jobs that chose this member. A field of `tuning` is compared
+// only among the jobs whose strategy uses this field. Empty for fewer than two jobs.
 std::vector<proto::JobDifference> JobDifferences(absl::Span<const proto::Job> jobs);
 
 // The differences that the jobs' names do not show, joined by "; ": "optimizer.learning_rate: 0.1 for B,

@@ -24,7 +24,7 @@ absl::optional<double> OthersCpuOf(const proto::RunSummary& summary) {
     const std::string& kernel = use.boot_id().empty() ? use.host() : use.boot_id();
     kernel_of_host[use.host()] = kernel;
     Computer& computer = computers[kernel];
-    // Each host of a computer has measured the whole computer.
+    // Each host measures its whole computer. So the values of several hosts on one computer are not added.
     computer.all_percent = std::max(computer.all_percent, use.cpu_percent().mean());
     computer.cores = std::max(computer.cores, use.cores());
   }

@@ -1,5 +1,6 @@
 // Orders the variants of a comparison by speed, time to the target accuracy, strategy and accuracy.
-// FindingsOf (findings.h) decides by these orders. Pure; any thread.
+// FindingsOf (findings.h) decides by these orders. A difference is "shown" if it is significant by
+// DifferenceOf (report_value.h). Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_RANKING_H_
 #define TETHYS_DEPLOY_REPORT_RANKING_H_
 
@@ -32,8 +33,8 @@ const proto::ReportVariant* RivalOf(const Ranking& variants, const proto::Report
 // A value by which variants are compared.
 using VariantValue = std::function<const proto::ReportValue&(const proto::ReportVariant&)>;
 
-// `first`, and each of `variants` whose value is not shown to differ from the value of `first`. A text may
-// call `first` "fastest" or "cheapest" only if the result is `first` alone.
+// Returns `first` and those of `variants` whose value is not shown to differ from the value of `first`. A
+// text may call `first` "fastest" or "cheapest" only if the result is `first` alone.
 Ranking TiedWith(const proto::ReportVariant& first, const Ranking& variants, const VariantValue& value);
 
 // Two variants to compare. Null: there is no such variant.

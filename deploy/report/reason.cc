@@ -52,9 +52,8 @@ bool Timed(const ReportVariant* variant) {
 
 std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
 
-// For example "a worker of A computes for 70 % of its training time and waits 20 % for the exchange, one
-// of B for 35 % and 59 %". If one of the variants has only one worker, which exchanges nothing, each variant
-// has its own clause.
+// For example "a worker of A computes for 70 % of its training time and waits 20 % for the exchange, one of B
+// for 35 % and 59 %". If the strategy of one variant exchanges nothing, each variant has a clause of its own.
 std::string WhereTimeGoes(const Ranking& compared) {
   const bool data = std::any_of(compared.begin(), compared.end(),
                                 [](const ReportVariant* v) { return Share(*v, kData) >= kVisible; });

@@ -1,5 +1,5 @@
-// The reason for the answer of a comparison, in a few sentences for a reader who reads nothing else;
-// explanation.h has all measurements behind it. Pure; any thread.
+// The reason for the answer of a comparison, in a few sentences for a reader who reads nothing else. All
+// measurements behind the reason are in the sentences of explanation.h. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_REASON_H_
 #define TETHYS_DEPLOY_REPORT_REASON_H_
 

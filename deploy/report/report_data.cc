@@ -54,8 +54,8 @@ absl::optional<proto::Job> JobIn(const std::string& path) {
   return *std::move(job);
 }
 
-// True if another run counts in this run's place: "NAME-r3.old-1" was repeated by a resumed comparison,
-// "NAME-r3.aside" was disturbed by other programs.
+// True if another run replaces the run in the directory `name`. A directory "NAME-r3.old-1" has a run that a
+// resumed comparison repeated; "NAME-r3.aside" has a run that other programs disturbed.
 bool IsPutAside(const std::string& name) {
   if (absl::EndsWith(name, ".aside")) return true;
   const size_t mark = name.rfind(".old-");

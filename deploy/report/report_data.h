@@ -11,11 +11,12 @@
 
 namespace tethys {
 
-// `path` is the directory of a run, or of a comparison with runs in subdirectories NAME-rN; runs whose
-// directories differ only in N belong to one variant. Times to accuracy use `given_target` or, without it,
-// the target that TargetOf chooses (run_means.h). A file that is missing in a run is listed in the report and
-// is not an error. `program`: name and version of the program that makes the report. NotFound: no run has
-// ended in `path`. FailedPrecondition: the runs have different models or data, and are not of one comparison.
+// `path` is the directory of a run, or of a comparison with runs in subdirectories NAME-rN. Runs whose
+// directories differ only in N belong to one variant. Times to accuracy use `given_target`; if that is
+// nullopt, they use the target that TargetOf chooses (run_means.h). A file that is missing in a run is listed
+// in the report and is not an error. `program`: name and version of the program that makes the report.
+// NotFound: no run has ended in `path`. FailedPrecondition: the runs have different models or data, and no
+// single comparison made them.
 absl::StatusOr<proto::Report> CollectReport(const std::string& path,
                                             absl::optional<double> given_target = absl::nullopt,
                                             const std::string& program = "");

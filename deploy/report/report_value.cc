@@ -74,7 +74,8 @@ double ErrorOfDifference(const ReportValue& a, const ReportValue& b) {
   for (const Pair& pair : pairs) differences.push_back(pair.a - pair.b);
   const double rounding = kRounding * std::max(std::abs(a.mean()), std::abs(b.mean()));
   const double error = ErrorOfMean(differences, rounding);
-  // An accuracy is a multiple of the share of one sample, so a few differences may be equal by chance.
+  // Accuracies are multiples of 1 / samples. So the differences between few runs may all be equal by chance,
+  // although the runs scatter. The error is then computed from both means.
   const bool apart = std::abs(a.mean() - b.mean()) > rounding;
   return error == 0 && apart ? std::hypot(StandardError(a), StandardError(b)) : error;
 }
@@ -90,7 +91,7 @@ double ErrorOfLogarithm(const ReportValue& a, const ReportValue& b) {
   return ErrorOfMean(logarithms, kRounding);
 }
 
-// Whether `value` is shown to differ from 0. `half`: half of the 95 % interval of `value`.
+// The evidence that `value` differs from 0. `half`: half of the 95 % interval of `value`.
 Difference Evidence(double value, double half, double rounding) {
   return std::abs(value) <= half + rounding ? Difference::kNoise : Difference::kShown;
 }
@@ -106,7 +107,7 @@ double HalfWidth(const ReportValue& value) {
 
 namespace {
 
-// The interval of a mean for which no bounds are known.
+// The interval of a mean before it is cut at the bounds of `value`.
 Interval Unbounded(const ReportValue& value) {
   const double mean = value.mean();
   const double half = HalfWidth(value);
@@ -191,8 +192,8 @@ std::string WithInterval(double mean, const Interval& interval, absl::string_vie
   if (std::abs(interval.high + interval.low - 2 * mean) <= kAsymmetrical * 2 * half) {
     return absl::StrCat(text(mean), " ", plus_minus, " ", text(half));
   }
-  // The number of digits is chosen for the end of the interval that is nearer to the mean.
-  // An end that is cut at the mean gives no digits.
+  // The end of the interval that is nearer to the mean decides the number of digits. An end that was cut to
+  // the mean itself is not considered.
   const double ends[] = {interval.high - mean, mean - interval.low};
   const double nearer = std::min(ends[0] > 0 ? ends[0] : ends[1], ends[1] > 0 ? ends[1] : ends[0]);
   const int finer = std::clamp(1 - static_cast<int>(std::floor(std::log10(nearer))), decimals, 12);

@@ -21,9 +21,10 @@ struct Interval {
 // Half of the mean's symmetrical 95 % interval; negative (unknown) for fewer than two runs.
 double HalfWidth(const proto::ReportValue& value);
 
-// The mean's 95 % interval on the scale of `value`: by logarithms it stays above 0, by logits in
-// [0, 1]. The interval is cut at the bounds of `value`, if it has bounds. nullopt: there are fewer than three
-// runs, because an interval over two runs is too wide to be useful; or all values are equal.
+// The mean's 95 % interval, computed from logarithms or, for shares, from logits. So the interval of a
+// positive mean stays above 0, and the interval of a share within [0, 1]. The interval is cut at the bounds
+// of `value`, if `value` has bounds. nullopt: all values are equal, or there are fewer than three runs, whose
+// interval would be too wide to be useful.
 absl::optional<Interval> IntervalOf(const proto::ReportValue& value);
 
 inline constexpr int kFewRuns = 3;  // With fewer runs, intervals are too wide to be useful.
@@ -36,16 +37,18 @@ enum class Difference {
 };
 
 // A quotient or a difference of two means. If both variants ran with the same seeds, the interval is computed
-// from the differences between runs with the same seed; otherwise, or if these differences are shares that
-// are all equal and not 0, from the errors of both means.
+// from the differences between runs with the same seed. There are two cases in which the interval is computed
+// from the standard errors of both means instead: the seeds differ, or all differences between runs of two
+// shares are equal and not 0.
 struct Contrast {
   double value = 0;
   absl::optional<Interval> interval;  // nullopt: one of the means is from a single run, or not positive.
   Difference difference = Difference::kUnknown;
 };
-// The quotient a / b, computed by logarithms: its interval lies above 0, and is the inverse of the interval
-// of b / a. The interval is cut at the bounds of a and b; the test of the difference is made without bounds.
-// A value of 0: one of the means is not positive; their difference is then tested as in PointsOf.
+// The quotient a / b. Its interval is computed from logarithms: it lies above 0, and is the inverse of the
+// interval of b / a. The interval is cut at the bounds of `a` and `b` (ReportValue.least and most), but the
+// test of the difference ignores these bounds. If a mean is not positive, the value is 0, and the difference
+// is tested as in PointsOf.
 Contrast RatioOf(const proto::ReportValue& a, const proto::ReportValue& b);
 // The difference a - b of two shares, within [-1, 1].
 Contrast PointsOf(const proto::ReportValue& a, const proto::ReportValue& b);

@@ -16,7 +16,7 @@ constexpr double kMebibyte = 1 << 20;
 constexpr double kMegabyte = 1e6;
 constexpr int kCaptionWidth = 100;
 
-// One quantity, merged over the lines of the summaries that have it.
+// One quantity of the resource lines, merged over all lines that contain this quantity.
 struct Merged {
   int lines = 0;
   double means = 0;  // The sum of the lines' means.

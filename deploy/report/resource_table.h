@@ -15,8 +15,9 @@ namespace tethys {
 // a row per variant and machine. Empty if no run was sampled. CPU is in percent of all cores of the row's
 // machines. Means are averaged over repeats; the maximum is the largest of all repeats. CPU and memory
 // include all programs on the machines; further columns have the mean of the job's processes alone, with
-// shared memory counted once for each process. `width`: as in comparison.h. Columns of GPUs exist if any run
-// reports a GPU. They hold the mean and maximum over the row's individual GPUs, in percent, MiB and W.
+// shared memory counted once for each process. `width`: the terminal's width, to which the tables are cut; 0:
+// no limit. Columns of GPUs exist if any run reports a GPU. They hold the mean and maximum over the row's
+// individual GPUs, in percent, MiB and W.
 std::string ResourceTables(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
                            absl::Span<const RunRecord> runs, int width = 0);
 

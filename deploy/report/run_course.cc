@@ -19,8 +19,8 @@ constexpr const char* kPhaseColumns[kCoursePhases] = {"data_ns", "forward_ns", "
 // In microseconds. Larger times come from damaged files; sums of accepted times are finite.
 constexpr double kMostTime = 1e18;
 
-// In microseconds. A clock that goes back by more than this belongs to another attempt: better estimates of
-// the chief's clock move a clock by less.
+// In microseconds. Better estimates of the chief's clock move the recorded times of a worker back by at most
+// this. If the times go back further, another attempt began.
 constexpr double kMostCorrection = 1e6;
 
 double Microseconds(const CsvReader& csv, const std::string& column) {
@@ -56,9 +56,10 @@ struct AttemptJournal {
   };
   int attempts = 0;
   double epoch_length = 0;  // The number of positions in an epoch's order of samples (journal.h).
-  // The position over the whole job at which each worker's first batch began, by worker.
+  // For each worker: the position at which the worker's first batch began, counted from the start of the job.
   std::map<int64_t, int64_t> first_used = {};
-  // The positions within an epoch at which a checkpoint was saved, by epoch from 0.
+  // For each epoch (from 0): the positions in the epoch at which a checkpoint was saved. They cut the epoch
+  // into segments.
   std::map<int64_t, std::set<double>> cuts = {};
   std::set<int64_t> saved_ends = {};  // Epochs, from 0, at whose end a checkpoint was saved.
   std::set<int64_t> ended = {};       // Epochs, from 0, that were completed.
@@ -133,7 +134,7 @@ void PutInOrder(RunCourse& course) {
 }
 
 std::vector<CourseSegment> SegmentsOf(const RunCourse& course, const AttemptJournal& journal) {
-  // Keyed by epoch, and by the number of cuts before the segment.
+  // The key is the epoch, and the number of checkpoints in the epoch before the segment (journal.cuts).
   std::map<std::pair<int64_t, size_t>, CourseSegment> segments;
   for (size_t i = course.first; i < course.steps.size(); ++i) {
     const CourseStep& step = course.steps[i];

@@ -1,6 +1,5 @@
-// The course of a run in time, as its steps.csv and its journal tell it: steps, the segments between
-// barriers, and the pushes that servers applied. Times are in microseconds on the chief's clock. Pure; any
-// thread.
+// The timeline of a run, read from its steps.csv and its journal: the steps, the segments between barriers,
+// and the pushes that servers applied. Times are in microseconds on the chief's clock. Pure; any thread.
 //
 // Steps of all attempts are included, but segments and pushes only of the last attempt, because clocks of
 // different attempts need not be comparable. Damaged lines are left out.
@@ -45,7 +44,7 @@ struct CourseStep {
   double exchange_end() const { return begin + phase[0] + phase[1] + phase[2] + phase[3]; }
 };
 
-// A part of an epoch. At its end there was a barrier of all workers.
+// A part of an epoch that ended with a barrier of all workers.
 struct CourseSegment {
   int64_t epoch = 0;                // Counted from 1.
   bool ends_epoch = false;          // The segment is the last of its epoch so far.

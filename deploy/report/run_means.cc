@@ -91,16 +91,16 @@ Interval EndsOf(const ReportValue& value) {
   return IntervalOf(value).value_or(Interval{value.mean(), value.mean()});
 }
 
-// The mean of `measure` at the epoch in which a run reached the target. The accuracy is known at the ends of
-// epochs, so the mean lies between the means of `measure` at the end of the first epoch and at the end of the
-// training. These two means have errors of their own, whose far ends are the bounds.
+// The mean of `measure` at the end of the epoch in which a run reached the target. The interval of this mean
+// is cut at two bounds: the lower end of the interval of `measure` at the end of the first epoch, and the
+// upper end of the interval of `measure` at the end of the training.
 template <typename Measure>
 ReportValue MeanUntil(const Runs& reached, const Target& target, Measure measure) {
   ReportValue mean = MeanOver(reached, [&](const RunRecord& run) {
     const Reached at = *FirstAtOrAbove(target->accuracy(), run.epochs);
     return measure(run, at.epochs);
   });
-  if (mean.count() < kFewRuns) return mean;  // It has no interval.
+  if (mean.count() < kFewRuns) return mean;  // A mean over so few runs has no interval.
   mean.set_least(EndsOf(MeanOver(reached, [&](const RunRecord& run) { return measure(run, 1); })).low);
   mean.set_most(EndsOf(MeanOver(reached, [&](const RunRecord& run) {
                   return measure(run, static_cast<int>(run.epochs.size()));

@@ -57,8 +57,8 @@ class RunTrace {
   }
 
  private:
-  // Finds the time when the chief started. Its start-up is taken to end when the first step begins, because
-  // an order reaches a worker almost at once.
+  // Finds the time when the chief started. The start-up is taken to end when the first step begins, because
+  // the chief's order to begin reaches a worker almost at once.
   void FindBegin() {
     const double startup = Bounded(summary_.timing().startup_seconds());
     if (startup <= 0 || course_.first >= course_.steps.size()) return;
@@ -173,14 +173,15 @@ class RunTrace {
     }
   }
 
-  // In resources.csv, the time starts at 0 in every attempt.
+  // Adds the samples of the last attempt. In resources.csv, time starts at 0 in every attempt, so a time that
+  // goes back shows that a new attempt began.
   void AddResources(double begin) {
     struct Sample {
       std::string process;
       double seconds, cpu, in, out;
     };
     std::vector<Sample> samples;
-    std::map<std::string, double> latest;  // The latest sample of each process in the last attempt.
+    std::map<std::string, double> latest;  // The time of each process's latest sample.
     for (CsvReader csv(files_.resources_csv); csv.Next();) {
       const std::string process(csv.Text("process"));
       const double seconds = Bounded(csv.Number("seconds"));

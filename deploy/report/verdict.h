@@ -1,7 +1,8 @@
-// The conclusions of a comparison, in sentences for a reader who did not make the comparison: the answer in
-// one sentence (headline.h); the fastest variant, by how much and how surely; parameter servers against
-// mirrored workers; a recommendation; the first at the target accuracy; differences in accuracy; costs; and
-// the limits of these conclusions. A variant with a single run is not ranked. Pure; any thread.
+// The conclusions of a comparison, in sentences for a reader who did not make the comparison. They state the
+// answer in one sentence (headline.h), the fastest variant with its advantage and the certainty of this
+// advantage, the comparison of parameter servers with mirrored workers, the first variant to reach the target
+// accuracy, differences in accuracy, costs, and the limits of these conclusions. A variant with a single run
+// is not ranked. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_VERDICT_H_
 #define TETHYS_DEPLOY_REPORT_VERDICT_H_
 

@@ -1,5 +1,6 @@
 // The live view of this command's run: `tethys watch` as a child process (deploy/command/watch.cc). Must be
-// created on the main thread; see deploy/process/subprocess.h.
+// created on the main thread, because the kernel kills the child process when the thread that started it
+// ends.
 #ifndef TETHYS_DEPLOY_RUN_DASHBOARD_H_
 #define TETHYS_DEPLOY_RUN_DASHBOARD_H_
 

@@ -29,7 +29,7 @@ std::pair<int64_t, int64_t> TimeWritten(const std::string& path) {
   return {facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec};
 }
 
-// How the run ended, and how to go on with it. `begun`: when its last attempt began.
+// A text that says how the run ended, and how the user can continue it. `begun`: when the last attempt began.
 std::string EndText(const std::string& path, std::pair<int64_t, int64_t> begun) {
   const absl::StatusOr<proto::RunSummary> summary = ReadSummary(path);
   const std::string hint = GoOnText(path, /*scheduled=*/false, absl::CancelledError(""));

@@ -19,7 +19,7 @@ struct SavedModel {
   std::string path;                          // The checkpoint's directory.
   std::unique_ptr<CheckpointReader> reader;  // Reads the checkpoint, whose slot 0 is the parameters.
   Model model;
-  // The mean of the workers' moving statistics, laid out as an arena of statistics.
+  // The mean of the workers' moving statistics, in the layout of model.statistics().
   std::vector<float> statistics;
 
   const proto::ModelDescription& description() const { return reader->manifest().description(); }

@@ -113,7 +113,7 @@ absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags) {
         "it; this process listens at %s\n",
         run.task.host.c_str(), NumericAddress(run.task.host).c_str(), run.listen_host.c_str());
   }
-  // Processes on the chief's machine use this address, too, because the chief's name may be known on this
+  // Processes on the chief's machine use listen_host, too, because the chief's name may be known on this
   // machine only.
   if (run.task.chief_host == run.task.host) run.task.chief_host = run.listen_host;
   if (run.task.chief_port == 0) run.task.chief_port = static_cast<int>(port);

@@ -20,17 +20,18 @@ struct ScheduledRun {
   ScheduledTask task;
   // The address of this machine at which the job's other processes reach it (ListenAddress).
   std::string listen_host;
-  // The changes of --set, then the scheduler's numbers of workers and servers.
+  // Changes of the job, as FIELD=VALUE: first those of --set, then the numbers of workers and servers that
+  // the scheduler gives.
   std::vector<std::string> overrides;
   double start_timeout = 0;  // Seconds within which all processes must join.
-  bool own_gpus = false;     // See TaskOptions.
+  bool own_gpus = false;     // True: no other worker sees the GPUs that this process sees.
 };
 // Reads the scheduler's environment variables and the job file: JOB or, with --resume and without JOB, the
 // job stored in --run_dir. InvalidArgument: the variables and the job contradict each other.
 absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags);
 
-// Options for the process that starts the chief. If this process is worker 0, it starts that worker, too. The
-// scheduler starts the job's other processes, which then join.
+// The options with which the process that starts the chief runs the job. If this process is also worker 0, it
+// starts that worker, too. The scheduler starts the job's other processes, which then join.
 absl::StatusOr<JobRunOptions> ScheduledOptions(const Flags& flags, const ScheduledRun& run);
 
 // Refuses the job's workers and servers as they join, with `status` as the reason. Called if the process that

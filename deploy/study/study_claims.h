@@ -11,7 +11,8 @@
 
 namespace tethys {
 
-// The value of a measure in one run.
+// The value of a measure in one run. `cell`: the index of the run's combination of levels
+// (LoadedStudy::cells).
 struct ClaimValue {
   int cell = 0;
   int block = 0;
@@ -23,8 +24,8 @@ struct ClaimValue {
 // of the pairs' ratios or, for measures whose effects are differences, the mean of the pairs' differences.
 // With several blocks the figure has a 95 % interval by Student's t over blocks. The verdict is "holds" or
 // "does not hold" if the interval decides the claim, otherwise "not decided". With one block there is no
-// interval, and the figure may be due to chance: the pairs are of different combinations, so they are no
-// repetitions.
+// interval, because the pairs are of different combinations and do not repeat each other. The figure may then
+// be due to chance.
 proto::ClaimResult CheckClaim(const LoadedStudy& study, const proto::Claim& claim,
                               absl::Span<const ClaimValue> values);
 

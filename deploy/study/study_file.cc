@@ -21,7 +21,8 @@ struct PlacedSet {
   std::string place;
 };
 
-// Replaces each ${NAME} in `text` by the folder of the place NAME of the study.
+// Replaces each ${NAME} in `text` by the folder that the study, or `places`, gives for NAME
+// (proto::StudyPlace).
 absl::StatusOr<std::string> FillPlaces(std::string text, const std::string& at, const proto::Study& study,
                                        const std::map<std::string, std::string>& places) {
   for (size_t begin = text.find("${"); begin != std::string::npos; begin = text.find("${", begin)) {
@@ -56,7 +57,7 @@ std::string DirectoryText(std::string text) {
   return text;
 }
 
-// Adds to the error of a job the position of the text in the study file that caused the error.
+// Adds the cause's position in the study file to the error of a job.
 absl::Status WithStudyPlace(const absl::Status& status, const StudyCellJob& cell,
                             const std::vector<PlacedSet>& sets, const std::string& last_level) {
   for (const PlacedSet& set : sets) {

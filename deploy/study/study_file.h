@@ -43,7 +43,7 @@ struct LoadedStudy {
 // Reads a study and lists its combinations, without their jobs.
 absl::StatusOr<LoadedStudy> ReadStudy(const std::string& path);
 // Reads a study and its jobs. `places`: folders by name, in place of the study's own folders (StudyPlace).
-// `changes`: FIELD=VALUE, for all jobs, after all that the study sets.
+// `changes`: FIELD=VALUE, applied to all jobs after the study's own changes.
 absl::StatusOr<LoadedStudy> LoadStudy(const std::string& path,
                                       const std::map<std::string, std::string>& places,
                                       const std::vector<std::string>& changes = {});

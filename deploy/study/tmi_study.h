@@ -1,6 +1,6 @@
 // The analysis of study 2, a comparison of cloud GPU instances by iteration time: how well TMiAvg, the mean
 // time of all iterations but the first, represents total times, and how well the first iterations represent
-// TMiAvg (runtime/telemetry/timing_analysis.h defines both). Pure; any thread.
+// TMiAvg. runtime/telemetry/timing_analysis.h defines TMiAvg and its estimates. Pure; any thread.
 #ifndef TETHYS_DEPLOY_STUDY_TMI_STUDY_H_
 #define TETHYS_DEPLOY_STUDY_TMI_STUDY_H_
 
@@ -23,15 +23,18 @@ struct TmiRun {
   double beta = 0;
   double first_iteration = 0;
   double total_seconds = 0;
-  std::map<std::string, double> error;  // For each estimate, such as "2-6": |estimate - TMiAvg| / TMiAvg.
+  // The relative error of each estimate of TMiAvg: |estimate - TMiAvg| / TMiAvg. The key "2-6" stands for the
+  // estimate from iterations 2 to 6.
+  std::map<std::string, double> error;
 };
 
 // nullopt: the run is too short for TMiAvg. `steps_csv`: the text of the run's steps.csv, for the median of
 // iterations 2-101; may be empty.
 absl::optional<TmiRun> TmiRunOf(int cell, const proto::RunSummary& summary, absl::string_view steps_csv);
 
-// The median time of iterations 2-101 of the first epoch. In lock step, an iteration takes as long as on the
-// slowest worker; otherwise all workers' iterations count alike. nullopt: there are fewer than 20 iterations.
+// The median time of iterations 2-101 of the first epoch. `together`: the workers run in lock step, so the
+// time of an iteration is the time of the slowest worker. Without `together`, the iterations of all workers
+// count separately. nullopt: there are fewer than 20 iterations.
 absl::optional<double> MedianOfFirstIterations(absl::string_view steps_csv, bool together);
 
 // A row for each cell that has runs, in the order of cells: means over runs, and the deviations of the

@@ -24,8 +24,9 @@ class WrittenStudy {
   static absl::StatusOr<WrittenStudy> Read(const std::string& path);
   static absl::StatusOr<WrittenStudy> Parse(absl::string_view text, const std::string& path);
 
-  // The position in the file, as "FILE:LINE:COLUMN", of the part to which `steps` lead: the position of the
-  // last step that has a position.
+  // The position "FILE:LINE:COLUMN" of a part of the study. `steps` is the path to this part, from the
+  // outermost field. If the part itself has no position in the file, the position is that of the last step
+  // that has one.
   std::string PlaceOf(std::initializer_list<PathStep> steps) const;
 
   const proto::Study& study() const { return study_; }

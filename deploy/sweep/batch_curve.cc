@@ -10,8 +10,8 @@
 namespace tethys {
 namespace {
 
-// Beyond the measured points, a line gives at least this share of the nearest measured step: farther away,
-// the line could even be negative.
+// An extrapolated step time is at least this share of the nearest measured step time, because the line that
+// extrapolates may fall below 0.
 constexpr double kLeastOfNearest = 0.1;
 
 // True for a time from a nanosecond to 30 years.

@@ -15,13 +15,14 @@ namespace tethys {
 
 class BatchCurve {
  public:
-  // InvalidArgument: there are no times, batches do not ascend, a time is not a positive number, or segments
-  // do not lie within the times in ascending order.
+  // InvalidArgument: there are no times, batches do not ascend, a time is not a positive number, segments
+  // overlap or do not ascend, or a segment exceeds the measured batches.
   static absl::StatusOr<BatchCurve> Create(std::vector<proto::BatchTime> times,
                                            std::vector<proto::Segment> segments = {});
 
-  // The times of batch `batch`, which must be above 0; a mean batch of workers may be fractional. Phases and
-  // ready times are interpolated between the measured points and scaled to the step. All times are positive.
+  // The times of a step with batch `batch`, which must be above 0. It may be fractional, as a mean over
+  // workers is. Phases and ready times are interpolated between the measured points and scaled to the step.
+  // All times are positive.
   proto::BatchTime At(double batch) const;
   double Step(double batch) const;
   bool extrapolated(double batch) const;

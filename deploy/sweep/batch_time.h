@@ -1,4 +1,5 @@
-// The time of a step from several visits of one batch, for sweeps and calibrations. Pure; any thread.
+// The time of a step from several visits (proto::StepVisit: measurements of some consecutive steps) with one
+// batch size, for sweeps and calibrations. Pure; any thread.
 #ifndef TETHYS_DEPLOY_SWEEP_BATCH_TIME_H_
 #define TETHYS_DEPLOY_SWEEP_BATCH_TIME_H_
 

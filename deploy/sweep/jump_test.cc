@@ -15,9 +15,10 @@ constexpr double kLeastShare = 0.02;
 constexpr double kLeastInHalves = 0.4;
 constexpr double kMostP = 0.05;
 constexpr int kSurrogates = 199;
-// Another place of a cut is as likely as the best place if its chi-square is larger by at most this.
+// The jump may also be at another place than the best cut, if a cut there increases chi-square by at most
+// this.
 constexpr double kPositionCost = 6;
-// The most points on either side of a cut from which the size of its jump is computed.
+// The size of a jump is computed from at most this many points on each side of the cut.
 constexpr size_t kSide = 12;
 constexpr int kPlantedCurves = 20, kLeastFound = 18;
 constexpr std::array<double, 7> kPlantedShares = {0.02, 0.025, 0.03, 0.04, 0.05, 0.07, 0.1};
@@ -95,8 +96,8 @@ class Finder {
   }
 
  private:
-  // Removes all cuts that fail the criteria, beginning with the cut of the smallest jump: without this cut,
-  // the cuts beside it have more points.
+  // Removes the cuts that fail the criteria, one after the other. Each time, the failing cut with the
+  // smallest jump is removed, because its neighbours then have more points and may pass.
   void KeepGuarded() {
     const std::array<CurvePoints, 2> halves = {Half(0), Half(1)};
     while (true) {
@@ -205,7 +206,7 @@ class PlantedRounds {
 Jumps FindJumps(const RoundTimes& rounds, uint64_t seed) {
   Finder finder(rounds);
   std::vector<double> p;
-  // Removing a cut changes the other cuts, so the test begins anew.
+  // Removing a cut changes the segments beside its neighbours, so all cuts are tested again.
   for (size_t i = 0; i < finder.cuts().size();) {
     p.resize(i);
     p.push_back(PValue(finder, i, seed));

@@ -18,9 +18,9 @@ struct LargestFit {
   bool exact() const { return too_large > 0 && too_large - fits <= 1 + fits / 50; }
 };
 
-// `tries` returns whether a batch fits; its error ends the search and is returned. `forecast` must be at
-// least 1; no batch above `most` is tried. `go_on` is called before every try after the first, and ends the
-// search by returning false.
+// `tries` returns whether a batch fits. If `tries` returns an error, the search ends and returns this error.
+// `forecast` must be at least 1; no batch above `most` is tried. `go_on` is called before every try after the
+// first, and ends the search by returning false.
 absl::StatusOr<LargestFit> FindLargestBatch(int64_t forecast, int64_t most,
                                             absl::FunctionRef<absl::StatusOr<bool>(int64_t batch)> tries,
                                             absl::FunctionRef<bool()> go_on);

@@ -12,7 +12,7 @@ namespace tethys {
 namespace {
 
 std::string Command(const Place& place, const MeterOptions& options) {
-  // In the command of a shell on this machine, /proc/self would be the shell.
+  // A shell on this machine runs the command, and there /proc/self would be the shell.
   const std::string program =
       place.ssh.empty() && place.program == OwnProgram() ? OwnProgramForOthers() : place.program;
   std::string command = absl::StrCat("exec ", ShellQuote(program), " meter --gpu=", options.gpu);
@@ -73,7 +73,7 @@ absl::StatusOr<proto::StepVisit> Meter::Step(int64_t batch, int64_t milliseconds
 absl::StatusOr<bool> Meter::Fits(int64_t batch, int64_t bytes) {
   const absl::StatusOr<std::string> line = Ask(absl::StrCat("fits ", batch, " ", bytes));
   if (absl::IsDeadlineExceeded(line.status())) return line.status();
-  if (!alive_) return false;  // A library has ended the process when memory ran out.
+  if (!alive_) return false;  // A library may end the process when memory runs out.
   TETHYS_RETURN_IF_ERROR(line.status());
   const absl::Status fits = ReadMeterAnswer(*line, "yes", nullptr);
   if (fits.ok()) return true;
@@ -84,7 +84,7 @@ absl::StatusOr<bool> Meter::Fits(int64_t batch, int64_t bytes) {
 std::vector<absl::StatusOr<proto::StepVisit>> StepTogether(const std::vector<Meter*>& meters, int64_t batch,
                                                            int64_t milliseconds) {
   if (meters.empty()) return {};
-  // AskAll takes one vector of conversations that it does not own.
+  // AskAll takes one vector, so the conversations are moved into a vector, and back after the call.
   std::vector<std::unique_ptr<Conversation>> all;
   Nanoseconds patience = 0;
   for (Meter* meter : meters) {

@@ -26,7 +26,7 @@ struct MeterOptions {
   std::string scratch = {};  // A directory for the process's standard error.
   std::string name = {};     // The name of the process's file in `scratch`; no two live meters may share it.
   int gpu = 0;               // Number of the GPU, if the job's device is a GPU.
-  std::vector<std::string> cuda_library_path = {};  // As in LaunchOptions.
+  std::vector<std::string> cuda_library_path = {};  // Folders with NVIDIA's libraries.
   // The longest time that an answer may take in addition to the time that the question gives to steps.
   Nanoseconds patience = 120 * kSecond;
 };
@@ -40,13 +40,14 @@ class Meter {
 
   const proto::MeterFacts& facts() const { return facts_; }
 
-  // As StepMeter::Visit (workers/step_meter.h). After Unavailable, Aborted and DeadlineExceeded the process
-  // is gone, and later calls fail.
+  // Measures steps with this batch for about `milliseconds`, by StepMeter::Visit (workers/step_meter.h),
+  // whose errors it returns. After Unavailable, Aborted and DeadlineExceeded the process is gone, and later
+  // calls fail.
   absl::StatusOr<proto::StepVisit> Step(int64_t batch, int64_t milliseconds);
 
   // Tries one step with this batch in at most `bytes` of memory, counted as in StepMeter::Try; 0: the
-  // device's own limit. Returns whether the batch fits; after false, the process may be gone. If an error is
-  // returned, it is not known whether the batch fits.
+  // device's own limit. Returns true if the batch fits, false if not; after false, the process may be gone.
+  // An error leaves open whether the batch fits.
   absl::StatusOr<bool> Fits(int64_t batch, int64_t bytes);
 
   // False once the process is gone.

@@ -13,11 +13,15 @@
 
 namespace tethys {
 
-// SEEN: the 95 % interval of the jumps' size, from resampled rounds, does not contain 0; the size is at least
-// 0.5 % of the median step; and no other period from 2 to 35 fits equally well or better. NOT_TESTABLE: there
-// are fewer than 7 rounds; or fewer than three multiples of `period` have two measured batches in the period
-// before the multiple and two in the period after it; or the measured batches cannot distinguish jumps of
-// this period from a straight line.
+// The verdict is SEEN if
+//   1. the 95 % interval of the jumps' size, from resampled rounds, does not contain 0,
+//   2. the size is at least 0.5 % of the median step, and
+//   3. no other period from 2 to 35 fits equally well or better.
+// It is NOT_TESTABLE if
+//   1. there are fewer than 7 rounds,
+//   2. there are fewer than three multiples of `period` with two measured batches in the period before the
+//      multiple and two in the period after it, or
+//   3. the measured batches cannot distinguish jumps of this period from a straight line.
 proto::PeriodTest TestPeriod(const RoundTimes& rounds, int period, uint64_t seed);
 
 }  // namespace tethys

@@ -23,8 +23,8 @@ std::vector<double> LowerQuartiles(const RoundTimes& rounds, size_t first = 0, s
 double DeviationByMedian(const std::vector<double>& values);
 
 // The common relative standard error of values at ascending `batch`, estimated from the distance of each
-// value from the line through its neighbours. Lines and single jumps do not raise it, but fluctuating values
-// do. At least 0.3 %.
+// value from the line through its neighbours. Slopes and single jumps of the curve do not raise the estimate,
+// but fluctuating values do. At least 0.3 %.
 double PooledError(const std::vector<double>& batch, const std::vector<double>& values);
 
 }  // namespace tethys

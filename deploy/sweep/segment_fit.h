@@ -18,7 +18,7 @@ struct LineFit {
 struct SegmentFitOptions {
   size_t least_points = 4;  // The least number of points in a segment.
   size_t most_cuts = 8;
-  double penalty = 24;  // The chi-square that a cut has to save.
+  double penalty = 24;  // A cut must reduce chi-square by more than this.
 };
 
 // The points of a curve with the relative standard error of each value.

@@ -31,9 +31,9 @@ struct SweepRequest {
   std::function<void(const std::string&)> status = {};  // Called often, with a short line on the progress.
 };
 
-// InvalidArgument: no batch can be measured; the message says why for the first batch. Otherwise fails with
-// errors of the machine, such as Unavailable, and as Meter::Start does. If the time ends before everything is
-// measured, the curve says so.
+// InvalidArgument: no batch can be measured; the message gives the reason for the first batch. Otherwise
+// fails with errors of the machine, such as Unavailable, and as Meter::Start does. If the time ends before
+// everything is measured, the result is a curve that says so.
 absl::StatusOr<proto::SweepCurve> SweepMachine(const Place& place, const SweepRequest& request);
 
 }  // namespace tethys

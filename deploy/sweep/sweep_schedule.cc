@@ -92,8 +92,8 @@ std::vector<double> SweepSchedule::Drift() const {
   const double usual = Median(times);
   for (size_t i = 0; i < visits_.size(); ++i) {
     const double at = visits_[i].result.began();
-    // The references are in order of time. A window over the references slides on while the next window is
-    // nearer to the visit.
+    // The references are in order of time. The window of kReferencesAround references moves on as long as the
+    // reference that enters it is nearer in time to the visit than the reference that leaves it.
     size_t first = 0;
     while (first + kReferencesAround < reference.size() &&
            std::abs(reference[first + kReferencesAround].first - at) <

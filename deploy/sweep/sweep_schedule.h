@@ -1,7 +1,8 @@
-// The order in which a sweep measures its batches, and the evaluation of the answers. A round visits every
+// The order in which a sweep measures its batches, and the evaluation of the answers. A visit
+// (proto::StepVisit) is a measurement of some consecutive steps with one batch size. A round visits every
 // batch once, in an order of its own. Every eighth visit measures a reference batch, whose times show the
-// drift of the machine. Visits that another program disturbed are put aside; while more than 30 % of all
-// visits are disturbed, rounds are added.
+// drift of the machine. A visit that another program disturbed counts only if its batch has no undisturbed
+// visit. While more than 30 % of all visits are disturbed, rounds are added.
 //
 //   while (std::optional<int64_t> batch = schedule.Next()) schedule.Add(visit of *batch), or
 //   schedule.Skip(*batch, why);

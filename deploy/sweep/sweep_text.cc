@@ -130,7 +130,7 @@ std::string LargestText(const proto::SweepCurve& curve) {
 
 std::string SkippedText(const proto::SweepCurve& curve) {
   if (curve.skipped().empty()) return "";
-  // In most sweeps, the batches that are left out are left out for the same reason.
+  // Only the first reason is stated: in most sweeps, all skipped batches are skipped for the same reason.
   std::vector<int64_t> batches;
   for (const proto::SkippedBatch& skipped : curve.skipped()) batches.push_back(skipped.batch());
   std::sort(batches.begin(), batches.end());

@@ -22,7 +22,7 @@ absl::Status Train(const std::string& job_file) {
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, CreateCpuDevice(/*threads=*/1));
   const int64_t rows = BatchPerWorkerRows(job), samples = data.train->size();
 
-  // The only rank, with a strategy that exchanges nothing.
+  // The replica is the only rank, and its strategy exchanges nothing.
   TETHYS_ASSIGN_OR_RETURN(
       const std::unique_ptr<Replica> replica,
       Replica::Create(std::move(model), std::move(device), clock,

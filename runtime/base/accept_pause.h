@@ -1,7 +1,7 @@
 // Accepts connections for a loop that polls listening sockets. A connection that cannot be accepted, for lack
 // of descriptors or memory, stays in the kernel's queue, so poll would report its listener as readable again
-// at once. Therefore the loop does not poll its listeners for a while after such a failure: this is the
-// pause. Nothing blocks. Not thread-safe.
+// at once. Therefore, after such a failure, the loop does not poll its listeners for a while (the pause).
+// Nothing blocks. Not thread-safe.
 //
 //   pollfd listener = {pause.active() ? -1 : fd, POLLIN, 0};
 //   poll(&listener, 1, pause.MillisecondsLeft());

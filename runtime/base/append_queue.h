@@ -18,7 +18,7 @@ namespace tethys {
 // Invariants:
 //  1. The written bytes are a prefix of the appended bytes, except for records that Options allows to be
 //     lost.
-//  2. At most Options::most_bytes bytes are queued, and at most as many more are being written.
+//  2. At most Options::most_bytes bytes are queued, and at most the same number of bytes is being written.
 class AppendQueue {
  public:
   // Writes `record` as AppendFile::Append does: after an error the file contains no part of the record.
@@ -43,8 +43,8 @@ class AppendQueue {
   // Queues `lines`, which must be whole lines, for writing.
   void Append(absl::string_view lines);
 
-  // Returns the first error that no earlier call has returned, or OK, and clears it. Write errors are also
-  // logged.
+  // Returns and clears the first error that no earlier call has returned. OK: there is no such error. Write
+  // errors are also logged.
   absl::Status TakeError();
 
   // Blocks until all lines appended so far are written. If Options::retry is set, an error means that some of
@@ -73,7 +73,7 @@ class AppendQueue {
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status error_ ABSL_GUARDED_BY(mu_);     // The first error that no call has returned yet.
   absl::Status last_ ABSL_GUARDED_BY(mu_);      // Status of the last write.
-  absl::Status given_up_ ABSL_GUARDED_BY(mu_);  // The reason why nothing more is written.
+  absl::Status given_up_ ABSL_GUARDED_BY(mu_);  // Why nothing more is written; OK: writing goes on.
 
   Thread thread_;  // Declared last, because it uses the members above.
 };

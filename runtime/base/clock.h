@@ -1,4 +1,5 @@
-// Time as an interface: protocol logic takes `now` and never reads a clock; other code takes a Clock.
+// Time as an interface. Protocol logic gets the time as an argument, `now`, and never reads a clock. Other
+// code reads a Clock that its caller passes.
 #ifndef TETHYS_RUNTIME_BASE_CLOCK_H_
 #define TETHYS_RUNTIME_BASE_CLOCK_H_
 

@@ -1,4 +1,5 @@
-// A hierarchy is a tree of folders, one for each group. A folder's limit holds for all groups below it:
+// A hierarchy of control groups is a tree of folders, one folder per group. A folder's limit also holds for
+// all groups below the folder:
 //
 //   /proc/self/cgroup     the group, from the root that this process sees: "4:memory:/slurm/job_7"
 //   /proc/self/mountinfo  the mount: "... /slurm /sys/fs/cgroup/memory ... - cgroup cgroup rw,memory"
@@ -88,7 +89,7 @@ int64_t NumberIn(const std::string& path) {
   return number < 0 || number >= kNoLimit ? -1 : number;
 }
 
-// The number behind `key` in a file of lines "KEY NUMBER"; -1: there is no such line.
+// The number after `key` in a file of lines "KEY NUMBER"; -1: there is no such line.
 int64_t NumberAt(const std::string& path, absl::string_view key) {
   const absl::StatusOr<std::string> text = ReadFile(path, kSmallFile);
   if (!text.ok()) return -1;
@@ -100,7 +101,7 @@ int64_t NumberAt(const std::string& path, absl::string_view key) {
   return -1;
 }
 
-// The cores of a quota: CPU time divided by elapsed time; -1: there is no quota.
+// The number of cores that a quota allows: CPU time divided by elapsed time; -1: there is no quota.
 double CoresOf(int64_t quota, int64_t period) {
   return quota > 0 && period > 0 ? static_cast<double>(quota) / static_cast<double>(period) : -1;
 }
@@ -213,7 +214,8 @@ MemoryKills ReadMemoryKills(const std::string& root) {
 }
 
 int UsableCores(const std::string& root) {
-  // More processors than any machine has, because sched_getaffinity fails if the set is too small.
+  // Larger than the number of processors of any machine, because sched_getaffinity fails if the set is too
+  // small.
   constexpr int kMostProcessors = 1 << 14;
   cpu_set_t* const set = CPU_ALLOC(kMostProcessors);
   int cores = 1;

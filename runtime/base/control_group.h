@@ -16,10 +16,10 @@ namespace tethys {
 // The strictest limits among this process's group and the groups above it.
 struct GroupLimits {
   int64_t memory_bytes = -1;  // Limit on memory; -1: there is no limit, or the limit is not known.
-  // Bytes that the group can still take. Files in the page cache that were not used for long do not count as
-  // used, because the kernel drops them first. -1: no limit is known.
+  // Bytes of memory that the group can still allocate. Files in the page cache that were not used for long do
+  // not count as used memory, because the kernel drops them first. -1: no limit is known.
   int64_t memory_left = -1;
-  double cores = -1;        // Limit on CPU time divided by elapsed time; -1: there is no quota.
+  double cores = -1;        // Limit on the ratio of CPU time to elapsed time; -1: there is no quota.
   int64_t tasks = -1;       // Limit on processes and threads (pids.max); -1: there is no limit.
   int64_t tasks_left = -1;  // Processes and threads that may still be started; -1: no limit is known.
 };
@@ -31,8 +31,8 @@ GroupLimits ReadGroupLimits(const std::string& root = "");
 // smaller.
 int64_t WithinGroup(int64_t installed);
 
-// How many processes the kernel has killed for lack of memory, in this process's group since the group was
-// created (`group`), and on the whole machine since it was booted (`machine`). -1: not known.
+// The number of processes that the kernel has killed for lack of memory: in this process's group since the
+// group was created (`group`), and on the whole machine since it was booted (`machine`). -1: not known.
 struct MemoryKills {
   int64_t group = -1;
   int64_t machine = -1;
@@ -47,7 +47,8 @@ int UsableCores(const std::string& root = "");
 struct GroupPlace {
   std::string mount;  // The path where the hierarchy is mounted.
   std::string path;   // The path of this process's group below `mount`: empty, or with a leading slash.
-  // "memory", "cpu" or "pids"; empty: version 2, whose one hierarchy has all controllers.
+  // The controller of the hierarchy: "memory", "cpu" or "pids". Empty for version 2, whose only hierarchy has
+  // all controllers.
   std::string controller;
 };
 

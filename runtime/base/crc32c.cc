@@ -33,7 +33,8 @@ constexpr uint32_t Multiply(uint32_t a, uint32_t b) {
   return product;
 }
 
-// Slicing by 8: table k has, for each value of a byte, its effect on the register after k further bytes.
+// Slicing by 8: for each value of a byte, table k has the effect of this byte on the register after k further
+// bytes.
 using SlicingTables = std::array<std::array<uint32_t, 256>, 8>;
 constexpr SlicingTables MakeSlicingTables() {
   SlicingTables tables = {};

@@ -21,8 +21,8 @@ void EventLoop::Run(Nanoseconds interval, const std::function<void()>& tick) {
       if (stopped_) return;
       ready.swap(posted_);
     }
-    // All posted functions run before the tick: after a pause of the whole process, messages that arrived
-    // during the pause come first.
+    // All posted functions run before the tick. After a pause of the whole process, the loop thereby handles
+    // the messages that arrived during the pause before the tick.
     for (const std::function<void()>& function : ready) {
       function();
       MutexLock lock(mu_);

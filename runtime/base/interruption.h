@@ -33,8 +33,9 @@ class Interruption {
   absl::Status Check() const;
 
   // Calls `raised` with the status when Raise is called, or at once if Raise was called before. `raised` runs
-  // on the thread of either call, must not block, and must not use the interruption or its watches. If
-  // `interruption` is null, `raised` is never called. The interruption must outlive the watch.
+  // on the thread that calls Raise or on the thread that constructs the Watch. It must not block, and must
+  // not use the interruption or its watches. If `interruption` is null, `raised` is never called. The
+  // interruption must outlive the watch.
   class Watch {
    public:
     Watch(Interruption* interruption, std::function<void(const absl::Status& status)> raised);
@@ -50,7 +51,7 @@ class Interruption {
   };
 
  private:
-  std::atomic<bool> raised_{false};  // Set after status_.
+  std::atomic<bool> raised_{false};  // True once Raise has set status_.
   mutable Mutex mu_;
   absl::Status status_ ABSL_GUARDED_BY(mu_);
   std::vector<const Watch*> watches_ ABSL_GUARDED_BY(mu_);

@@ -11,7 +11,8 @@
 namespace tethys {
 namespace {
 
-// How log lines share standard error with other processes. Global, because a process has one standard error.
+// Settings of the log of a process that shares its standard error with other processes. The settings are
+// global, because a process has one standard error.
 struct Sharing {
   std::string prefix;
   bool leaves_out_info = false;

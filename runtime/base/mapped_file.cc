@@ -12,8 +12,9 @@
 namespace tethys {
 namespace {
 
-// The signal handler can take no lock, so the table consists of atomics: a slot is taken while its begin is
-// not 0, and its range is valid while its end is not 0.
+// An entry of the table of mappings. The signal handler reads the table and can take no lock, so the entries
+// consist of atomics: a slot is taken while its begin is not 0, and its range is valid while its end is not
+// 0.
 struct Slot {
   std::atomic<uintptr_t> begin{0}, end{0};
   std::atomic<bool> lost{false};

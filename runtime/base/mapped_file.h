@@ -1,9 +1,9 @@
-// A file's bytes as memory, which a reader copies without system calls. If a mapped page is lost, because the
-// file was cut or the disk cannot read it, an access raises SIGBUS, which would end the process. So the first
-// mapping installs a handler of SIGBUS. Within a mapping, the handler puts a page of zeros in place of the
-// lost page, and the read goes on; elsewhere it calls the handler that was installed before. A reader must
-// therefore verify a checksum of the bytes that it has copied; or it verifies the bytes once, and calls
-// lost() after each copy.
+// Maps a file into memory, so that a reader copies the file's bytes without system calls. If a mapped page is
+// lost, because the file was truncated or the disk cannot read the page, an access to the page raises SIGBUS,
+// which would end the process. So the first mapping installs a handler of SIGBUS. For an address within a
+// mapping, the handler puts a page of zeros in place of the lost page, and the read goes on. For any other
+// address, the handler calls the SIGBUS handler that was installed before. A reader must therefore either
+// verify a checksum of the bytes after each copy, or verify the bytes once and call lost() after each copy.
 #ifndef TETHYS_RUNTIME_BASE_MAPPED_FILE_H_
 #define TETHYS_RUNTIME_BASE_MAPPED_FILE_H_
 
@@ -40,7 +40,7 @@ class MappedFile {
  private:
   const char* data_ = nullptr;
   int64_t size_ = 0;
-  int slot_ = -1;  // The number of the slot in the handler's table.
+  int slot_ = -1;  // The index of this mapping's slot in the table of mappings.
 };
 
 }  // namespace tethys

@@ -10,8 +10,8 @@
 namespace tethys {
 namespace {
 
-// A name of more characters gets no suggestion: it is hardly a typing mistake, and the time to compute edit
-// distances grows with the square of the length.
+// A longer name gets no suggestion: it is hardly a typing mistake, and the time to compute edit distances
+// grows with the square of the length.
 constexpr size_t kLongestName = 64;
 
 // Levenshtein's distance, without regard to case: insertions, deletions and replacements of a character.

@@ -1,5 +1,5 @@
-// The default and the range of a number that a user may write. Rules stand in tables: runtime/job has one,
-// and each kind of layer has its own. Pure; any thread.
+// The default and the range of a number that a user may write in a job. Rules are kept in tables: runtime/job
+// has one table, and each kind of layer has its own table. Pure; any thread.
 #ifndef TETHYS_RUNTIME_BASE_NUMBER_RULE_H_
 #define TETHYS_RUNTIME_BASE_NUMBER_RULE_H_
 

@@ -1,5 +1,5 @@
-// Opens libraries of Tethys that lie beside the program and are opened only by processes that need them, so
-// that the program itself does not depend on the libraries that the opened libraries link.
+// Opens shared libraries of Tethys that lie in the program's folder. Only processes that need such a library
+// open it, so that the program does not depend on the third-party libraries to which that library is linked.
 //
 // Such a library exports one C function without arguments, which returns a table. The table's functions take
 // C++ types, so both sides must come from one build. Each side carries a fingerprint, which the build

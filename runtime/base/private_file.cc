@@ -27,8 +27,9 @@ std::vector<gid_t> OwnGroups() {
 
 absl::Status CheckPrivate(const PrivateFileFacts& file, const PrivateFileReader& reader,
                           const std::string& path, const char* secret) {
-  // The exception for mounted secrets is for files that the reader cannot make private. A reader that is root
-  // can make a file private if the file's mode lets root write it.
+  // A file that is readable by a group is accepted only if it is a mounted secret: a file of root whose mode
+  // the reader cannot change. A reader that is root can change the mode, so for root the file must also be
+  // read-only, as mounted secrets are.
   const bool mounted = file.owner == 0 && (reader.user != 0 || (file.mode & S_IWUSR) == 0);
   const bool of_group =
       mounted && (file.mode & (S_IWGRP | S_IXGRP | S_IRWXO)) == 0 && (file.mode & S_IRGRP) != 0 &&

@@ -15,7 +15,9 @@ namespace tethys {
 
 enum class RandomPurpose : uint32_t {
   kInitialValue = 1,  // RandomStream's `a` is the hash of the variable's name.
-  kShuffle = 2,  // The lower bits of `a` are the epoch, the upper bits the queue (runtime/data/shuffle.h).
+  // The lower bits of RandomStream's `a` are the epoch; the upper bits are the number of the queue of samples
+  // (runtime/data/shuffle.h).
+  kShuffle = 2,
   kTest = 3,
   kDropout = 4,  // RandomStream's `a` is the hash of the layer's name.
   kAugment = 5,  // RandomStream's `a` is the sample's position in the job's order of samples.

@@ -1,5 +1,5 @@
-// The log (logging.h) of a process that shares its standard error with others, as under a scheduler: each
-// line names its process.
+// The log (logging.h) of a process that shares its standard error with other processes, as under a scheduler:
+// each line names its process.
 #ifndef TETHYS_RUNTIME_BASE_SHARED_LOG_H_
 #define TETHYS_RUNTIME_BASE_SHARED_LOG_H_
 

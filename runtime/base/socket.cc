@@ -43,7 +43,8 @@ FileDescriptor OpenSocket(const addrinfo& address) {
       socket(address.ai_family, address.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, address.ai_protocol));
 }
 
-// Headers and short vectors must not wait for an acknowledgement of earlier data (Nagle's algorithm).
+// Turns off Nagle's algorithm, so that headers and short vectors do not wait for an acknowledgement of
+// earlier data.
 void SendAtOnce(int fd) {
   const int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -122,7 +123,7 @@ absl::StatusOr<FileDescriptor> ListenTcp(const HostPort& address) {
   absl::Status first_error;
   for (const addrinfo* each = list.get(); each != nullptr; each = each->ai_next) {
     FileDescriptor fd = OpenSocket(*each);
-    // A port whose last user has just ended may be reused; a port in use may not.
+    // Allows a port whose last user has just ended. A port that is in use is still refused.
     const int on = 1;
     if (fd.valid()) setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (fd.valid() && bind(fd.get(), each->ai_addr, each->ai_addrlen) == 0 &&
@@ -142,7 +143,7 @@ absl::StatusOr<FileDescriptor> AcceptTcp(int listener) {
     SendAtOnce(fd.get());
     return fd;
   }
-  // A caller that gave up before it was accepted is no error of the listener.
+  // ECONNABORTED: the peer gave up before its connection was accepted, which is no error of the listener.
   if (WouldBlock(errno) || errno == ECONNABORTED) return FileDescriptor();
   return ErrnoStatus(errno, "cannot accept a connection");
 }
@@ -186,7 +187,8 @@ void ShutDownConnectionsTo(const HostPort& address) {
     if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
     if (peer.ss_family != AF_INET && peer.ss_family != AF_INET6) continue;
     const absl::StatusOr<HostPort> numeric = Numeric(peer, size);
-    // A library may use IPv6 sockets for IPv4.
+    // A library may use an IPv6 socket for an IPv4 connection. The address of the peer then begins with
+    // kMapped.
     constexpr absl::string_view kMapped = "::ffff:";
     if (!numeric.ok() || numeric->port != address.port) continue;
     if (numeric->host == address.host || numeric->host == absl::StrCat(kMapped, address.host)) {

@@ -25,8 +25,8 @@ struct HostPort {
 // says what is wrong with it.
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view text);
 std::string HostPortText(const HostPort& address);
-// Like ParseHostPort, but the port may be left out (then 0), and an IPv6 address without a port needs no
-// brackets: "10.0.0.3", "fd00::3", "[fd00::3]", "[fd00::3]:4711".
+// Like ParseHostPort, but the text may lack the port (the result then has port 0), and an IPv6 address
+// without a port needs no brackets: "10.0.0.3", "fd00::3", "[fd00::3]", "[fd00::3]:4711".
 absl::StatusOr<HostPort> ParseListenAddress(absl::string_view text);
 // True if data sent to this address ("127.0.0.1:4711", "[::1]:4711") never leave the machine.
 bool IsLoopback(absl::string_view address);
@@ -35,7 +35,8 @@ bool IsLoopback(absl::string_view address);
 // lets the system choose a port. AlreadyExists: the port is taken. FailedPrecondition: the host is not this
 // machine.
 absl::StatusOr<FileDescriptor> ListenTcp(const HostPort& address);
-// OK if ListenTcp would succeed now, otherwise its error. For libraries whose own errors are less precise.
+// OK if ListenTcp would succeed now, otherwise the error of ListenTcp. Call this before a library listens, if
+// the errors of the library are less precise.
 absl::Status CheckListen(const HostPort& address);
 // Returns an invalid descriptor when no connection is pending.
 absl::StatusOr<FileDescriptor> AcceptTcp(int listener);
@@ -46,9 +47,9 @@ absl::Status ConnectResult(int fd);
 // The numeric address that the socket is bound to.
 absl::StatusOr<HostPort> LocalAddress(int fd);
 
-// Shuts down all TCP connections of this process to `address`, whose host must be numeric. For a library that
-// waits for a peer that takes no data, and that has no call to give up the connection. No-op if the host of
-// `address` is a name.
+// Shuts down all TCP connections of this process to `address`, whose host must be numeric. Needed if a
+// library waits for a peer that receives no data, and the library has no function to give up the connection.
+// No-op if the host of `address` is a name.
 void ShutDownConnectionsTo(const HostPort& address);
 
 // Requests a send buffer of `bytes`; the system may grant less.

@@ -7,8 +7,9 @@
 namespace tethys {
 namespace {
 
-// The encoding that the first bytes show; null: an encoding, such as UTF-8, that keeps the bytes of ASCII.
-// UTF-16 without a byte order mark is recognised because every second byte of ASCII text is 0.
+// The UTF-16 or UTF-32 encoding that the first bytes of `text` show. Null: the text has another encoding,
+// such as UTF-8, in which ASCII characters keep their bytes. UTF-16 without a byte order mark is recognised
+// because every second byte of ASCII text is 0.
 const char* WideEncoding(absl::string_view text) {
   using absl::StartsWith;
   if (StartsWith(text, absl::string_view("\xff\xfe\0\0", 4)) ||

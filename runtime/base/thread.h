@@ -1,6 +1,7 @@
-// The one way to start a thread. A limit of processes, threads or memory can be reached on any machine and in
-// any container. std::thread then throws, which is not allowed here. Only one thread at a time may use a
-// Thread object.
+// All code of Tethys starts threads through this class, not through std::thread. Starting a thread can fail
+// on any machine and in any container, because a limit on processes, threads or memory is reached.
+// std::thread then throws, but code of Tethys must not throw. Only one thread at a time may use a Thread
+// object.
 #ifndef TETHYS_RUNTIME_BASE_THREAD_H_
 #define TETHYS_RUNTIME_BASE_THREAD_H_
 
@@ -26,7 +27,7 @@ class Thread {
   // the system starts no further thread; the error names the limits of this process, and nothing has changed.
   absl::Status Start(std::function<void()> body);
 
-  // True from Start to Join or Detach, also when `body` has returned.
+  // True from Start to Join or Detach, even after `body` has returned.
   bool running() const { return running_; }
   // Waits until `body` has returned, if a thread is running.
   void Join();
@@ -38,12 +39,13 @@ class Thread {
   bool running_ = false;
 };
 
-// The error of a failed pthread_create or fork; `what` says what could not be done, and begins the message.
+// The error of a failed pthread_create or fork. `what` says which action failed; it begins the message.
 // EAGAIN and ENOMEM become ResourceExhausted, with the limits of this process and the remedy.
 absl::Status StartError(int error, absl::string_view what);
 
-// Starts `count` threads at once and ends them. ResourceExhausted: as Thread::Start. Call this before the
-// process uses a library that aborts, or waits forever, if it cannot start a thread.
+// Checks that `count` threads can run at the same time, by starting and ending them. ResourceExhausted: the
+// system does not start so many threads. Call this before the process uses a library that aborts, or waits
+// forever, if the library cannot start a thread.
 absl::Status CheckThreads(int count);
 
 // Runs `work` on a thread of its own and calls `meanwhile` every `interval` until `work` has returned. If no

@@ -15,7 +15,7 @@ namespace {
 
 std::string ChecksumLine(absl::string_view body) { return absl::StrFormat("# crc32: %08x\n", Crc32(body)); }
 
-// Keeps the first error; the default collector prints to standard error.
+// Keeps the first error of a parse. protobuf's default collector would print the errors to standard error.
 class FirstError final : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int column, const std::string& message) override {

@@ -18,8 +18,8 @@ inline constexpr char kManifestFile[] = "manifest.textproto";
 inline constexpr char kTemporarySuffix[] = ".tmp";
 inline constexpr char kOldSuffix[] = ".old";
 inline constexpr char kDamagedSuffix[] = ".damaged";
-// The format number of a checkpoint without moving statistics, and of a checkpoint with the file of moving
-// statistics.
+// The format number of a checkpoint: kCheckpointFormat if the checkpoint has no moving statistics,
+// kStatisticsFormat if it has a file of moving statistics.
 constexpr uint32_t kCheckpointFormat = 1;
 constexpr uint32_t kStatisticsFormat = 2;
 
@@ -29,12 +29,14 @@ std::string CheckpointName(int64_t step);
 std::string TensorName(const std::string& slot, const std::string& variable);
 
 uint32_t Crc32(absl::string_view bytes);
-// The checksum of bytes [begin, end) of a file, read in pieces of 1 MiB. DataLoss: the file is shorter.
+// The checksum of bytes [begin, end) of a file, read in pieces of 1 MiB. DataLoss: the file ends before
+// `end`.
 absl::StatusOr<uint32_t> FileCrc32(int fd, int64_t begin, int64_t end, const std::string& path);
 
 // The contents of the manifest file: the manifest in text format, then a line with the checksum.
-// DecodeManifest accepts any text. DataLoss: the text is damaged. FailedPrecondition: a later version wrote
-// the manifest, with fields or a format number that this version does not know. `path` is for error messages.
+// DecodeManifest may be given any text. DataLoss: the text is damaged. FailedPrecondition: a later version
+// wrote the manifest, with fields or a format number that this version does not know. `path` is for error
+// messages.
 std::string EncodeManifest(const proto::CheckpointManifest& manifest);
 absl::StatusOr<proto::CheckpointManifest> DecodeManifest(const std::string& text, const std::string& path);
 

@@ -1,6 +1,7 @@
 // Reads a committed checkpoint, written under any strategy by any number of processes. Open verifies all
-// files, so that a damaged checkpoint is refused before any value is used. Read then returns ranges of the
-// arenas.
+// files, so that a damaged checkpoint is refused before any value is used. Read then returns ranges of
+// arenas. An arena is the flat array of all parameters, or of all values of one optimizer slot
+// (runtime/tensor/variable.h).
 //
 // Read is thread-safe. All calls block on the disk; Open reads every byte once.
 #ifndef TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_READER_H_

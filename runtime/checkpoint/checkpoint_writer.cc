@@ -1,6 +1,7 @@
 // A checkpoint is written in step-N.tmp and committed in this order:
 //
-//   1. Write fills ranges of the tensors; each call claims its range first, so no two calls fill one element.
+//   1. Write fills ranges of the tensors. Each call claims its range first, so the ranges of two calls are
+//      disjoint or, if a call is repeated, equal.
 //   2. CheckAllWritten refuses a checkpoint with an element that was not written.
 //   3. Seal syncs the files, reads them back for their checksums, and writes the manifest.
 //   4. MoveIntoPlace renames step-N to step-N.old and step-N.tmp to step-N, then removes step-N.old.
@@ -119,7 +120,8 @@ absl::Status CheckpointWriter::Write(int slot, int64_t arena_begin, absl::Span<c
   return status;
 }
 
-// Claims the range for one call of Write, so that no two calls fill the same elements.
+// Claims the range for a call of Write. InvalidArgument: the range overlaps the range of another call and is
+// not equal to it.
 absl::Status CheckpointWriter::Claim(int slot, Range range) {
   MutexLock lock(mu_);
   std::map<int64_t, Claimed>& claims = claims_[slot];

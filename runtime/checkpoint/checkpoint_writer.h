@@ -1,6 +1,7 @@
 // Writes one checkpoint: ROOT/step-N/{model,optimizer}.safetensors and manifest.textproto. The chief creates
 // a writer, lets the processes that hold the values write their ranges of the arenas in any order, and
-// commits.
+// commits. An arena is the flat array of all parameters, or of all values of one optimizer slot
+// (runtime/tensor/variable.h).
 //
 //   TETHYS_ASSIGN_OR_RETURN(auto writer,
 //                           CheckpointWriter::Create(root, step, variables, {"momentum"}, job_name));
@@ -35,7 +36,7 @@ struct SavedStatistics {
 };
 
 // Invariants:
-//  1. Until Commit renames it, the directory is called ROOT/step-N.tmp, and readers ignore it.
+//  1. The directory is called ROOT/step-N.tmp until Commit renames it. Readers ignore ROOT/step-N.tmp.
 //  2. A committed checkpoint is complete: every element of every tensor is finite and was written by exactly
 //     one range. Files and directory were synced before the rename.
 //  3. If there is an earlier checkpoint of the same step, ListCheckpoints finds the earlier or the new

@@ -66,8 +66,8 @@ proto::ModelDescription DescribeModel(const proto::JobPlan& plan, const proto::I
   *description.mutable_model() = plan.job().model();
   *description.mutable_sample_shape() = plan.sample_shape();
   description.set_classes(plan.job().data().classes());
-  // Without numbers the standardisation is unknown, which must not be mistaken for a standardisation that
-  // changes nothing.
+  // If `scaling` has no numbers, the standardisation is unknown, and the field stays unset. A field that is
+  // set but empty would mean a standardisation that changes nothing.
   if (scaling.mean_size() > 0) *description.mutable_scaling() = scaling;
   description.set_float_inputs(plan.float_inputs());
   *description.mutable_class_name() = plan.class_name();

@@ -1,5 +1,5 @@
-// A checkpoint's description of its model (beside the tensors): made from a job, and compared with a job.
-// Pure; any thread.
+// The description of the model in a checkpoint, which a checkpoint holds beside the tensors. The functions
+// make a description from a job and compare a description with a job. Pure; any thread.
 #ifndef TETHYS_RUNTIME_CHECKPOINT_MODEL_DESCRIPTION_H_
 #define TETHYS_RUNTIME_CHECKPOINT_MODEL_DESCRIPTION_H_
 
@@ -28,7 +28,8 @@ InputScaling ScalingOf(const proto::InputScaling& message, bool float_inputs);
 proto::InputScaling MessageOf(const InputScaling& scaling);
 
 // Checks that the job's inputs have the type and the standardisation with which the checkpoint was trained.
-// FailedPrecondition: they differ; the message gives both. A checkpoint without a standardisation passes.
+// FailedPrecondition: the type or the standardisation differs; the message gives the values of both sides. A
+// checkpoint without a standardisation passes.
 absl::Status CheckSameScaling(const proto::ModelDescription& saved, const InputScaling& here,
                               const std::string& path);
 

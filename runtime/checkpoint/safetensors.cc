@@ -24,7 +24,7 @@ static_assert(std::endian::native == std::endian::little,
 
 constexpr int64_t kDataAlignment = 64;
 constexpr char kMetadataKey[] = "__metadata__";
-// The largest integer that is accepted: a double represents every integer up to this one exactly.
+// The largest integer that is accepted. A double represents every integer up to this limit exactly.
 constexpr int64_t kMaxJsonInteger = int64_t{1} << 53;
 
 absl::Status Bad(const std::string& tensor, absl::string_view what) {
@@ -32,7 +32,8 @@ absl::Status Bad(const std::string& tensor, absl::string_view what) {
       absl::StrCat("safetensors header, tensor '", absl::CEscape(tensor.substr(0, 100)), "': ", what));
 }
 
-// The size of a tensor in bytes. The limit leaves room for the largest elements, which have 8 bytes.
+// The size of a tensor in bytes. The number of elements is limited so that the size is at most
+// kMaxJsonInteger even with the largest elements, which have 8 bytes.
 absl::StatusOr<int64_t> ByteCount(const Shape& shape, int64_t element_bytes = sizeof(float)) {
   TETHYS_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(shape));
   if (elements > kMaxJsonInteger / 8) {
@@ -65,7 +66,7 @@ std::string JsonString(const std::string& text) {
 }
 
 absl::StatusOr<proto::JsonObject> ParseJson(absl::string_view json) {
-  // The parser recognises Struct only under this type URL.
+  // protobuf's JSON parser recognises the type Struct only under this type URL.
   const std::string server = "type.googleapis.com";
   const auto* type = google::protobuf::Struct::descriptor();
   const std::unique_ptr<google::protobuf::util::TypeResolver> resolver(

@@ -19,8 +19,8 @@ namespace tethys {
 namespace {
 
 constexpr char kWorkers[] = "workers";
-// If the workers' own statistics take more bytes than this, they are not saved, and a resumed job starts from
-// their mean.
+// If the statistics of the single workers take more bytes than this, only their mean is saved, and a resumed
+// job starts from the mean.
 constexpr int64_t kMostWorkerBytes = int64_t{256} << 20;
 constexpr int64_t kMostFileBytes = kMostWorkerBytes + (int64_t{32} << 20);
 constexpr int64_t kFloatBytes = sizeof(float);

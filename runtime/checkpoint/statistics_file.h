@@ -1,6 +1,7 @@
-// statistics.safetensors, the file of a checkpoint with a model's moving statistics: each statistic's mean
-// over the workers under its name and, with several workers, the statistics of each worker in the tensor
-// "workers" [workers, size of the arena]. All calls block on the disk.
+// statistics.safetensors: the file of a checkpoint that holds the model's moving statistics. For each
+// statistic, a tensor of the same name holds the mean over the workers. With several workers, the tensor
+// "workers" holds the statistics of each worker; its shape is [workers, elements of all statistics]. All
+// calls block on the disk.
 #ifndef TETHYS_RUNTIME_CHECKPOINT_STATISTICS_FILE_H_
 #define TETHYS_RUNTIME_CHECKPOINT_STATISTICS_FILE_H_
 

@@ -14,10 +14,11 @@ namespace tethys {
 
 using Attempts = google::protobuf::RepeatedPtrField<proto::Attempt>;
 
-// The attempts before the attempt that resumes from `state`, without the updates that were made after
-// `state`. `last_summary` is the summary of the last of these attempts; nullopt: that attempt left no
-// summary. The attempts and their times come from `last_summary` if it lists at least as many attempts as
-// `state`, because `state` was saved before the last attempt ended.
+// The attempts before the attempt that resumes from `state`. Their steps are cut at the step of `state`,
+// because later steps are undone. `last_summary` is the summary of the last of these attempts; nullopt: that
+// attempt left no summary. The attempts and their times come from `last_summary` if it lists at least as many
+// attempts as `state`: the times in `state` are incomplete, because `state` was saved before the last attempt
+// ended.
 Attempts EarlierAttempts(const proto::TrainingState& state,
                          const absl::optional<proto::RunSummary>& last_summary);
 

@@ -30,7 +30,8 @@ struct Report {
 struct KeepRecords {  // Records of one worker for steps.csv and the timing analysis.
   proto::StepRecords records;
   Nanoseconds clock_offset = 0;
-  // The number of workers that made each of the steps, in lock step; 0: all workers of the plan.
+  // If the workers train in lock step: the number of workers that together made each of these steps. 0: all
+  // workers of the plan.
   int workers = 0;
 };
 struct KeepResources {  // Samples for resources.csv and the summary.

@@ -9,7 +9,8 @@ namespace tethys {
 bool ContinueWatch(const proto::EarlyStopping* rule, proto::TrainingState& state) {
   if (!state.has_early_stopping()) return true;
   const proto::EarlyStoppingState& watched = state.early_stopping();
-  // Earlier builds did not record the monitor and start_from_epoch, so their state is taken to fit the rule.
+  // Earlier versions of Tethys did not record monitor and start_from_epoch. A state from such a version is
+  // assumed to fit the rule.
   const bool same =
       rule != nullptr && (!watched.has_monitor() || (watched.monitor() == rule->monitor() &&
                                                      watched.start_from_epoch() == rule->start_from_epoch()));

@@ -29,13 +29,13 @@ class EvaluationCoordinator {
 
   enum class State {
     kIdle,        // No pass has begun yet.
-    kCollecting,  // Some worker has not answered.
+    kCollecting,  // At least one worker has not answered.
     kComplete,
     kIncomplete,  // No answer is awaited, and samples are missing.
   };
 
-  // Begins pass `id` over the `samples` samples of `split`, with these moving statistics. Each of `workers`
-  // evaluates one slice. A pass without workers is incomplete at once.
+  // Begins pass `id` over the `samples` samples of `split`, with the moving statistics `statistics`. Each of
+  // `workers` evaluates one slice. A pass without workers is incomplete at once.
   void Begin(int64_t id, proto::Split split, int64_t samples, const std::vector<float>& statistics,
              const std::vector<TaskId>& workers, Nanoseconds now, Actions& actions);
   // Takes a worker's answer. An answer to another pass, or a repeated answer, has no effect. InvalidArgument:
@@ -51,8 +51,9 @@ class EvaluationCoordinator {
   int64_t id() const { return id_; }
 
   void Save(proto::EvaluationState& state) const;
-  // InvalidArgument: a part belongs to no worker of the job, or the number of summed samples is not the
-  // number of samples in the parts that were counted.
+  // Restores the state that Save has saved. InvalidArgument: a part (a worker's slice) in `state` belongs to
+  // no worker of the job, or the number of summed samples is not the number of samples in the parts that were
+  // counted.
   absl::Status Restore(const proto::EvaluationState& state, int workers);
 
  private:

@@ -1,16 +1,20 @@
-// Counts of steps. Workers of a group are at most one step apart: a worker ends a collective only with the
-// part of every other, and each gives its parts of step t only when it has applied t steps. So the group with
-// the most steps, T, lacks no step that any worker could have recorded before T, and a worker with T - 1
-// lacks only the sums of step T - 1, which it copies with the parameters. If the only worker with T dies
-// before the next group has formed, then step T - 1 is made again. That is why a step counts only later
-// (held_records.h).
+// How far the numbers of steps of the tasks can differ.
+//
+// The workers of a group are at most one step apart: a worker completes the collective of a step only with
+// the contributions of all other workers, and a worker contributes to step t only after it has applied the t
+// steps before. Let T be the highest number of steps that a worker of the group has applied. Then every
+// worker has applied T or T - 1 steps, and the next group begins with the parameters of a worker with T
+// steps. A worker with T - 1 steps lacks only the last of these steps and gets it by copying the parameters.
+// If the only worker with T steps dies before the next group has formed, the next group makes this step
+// again. That is why a step does not count as soon as one worker has recorded it (held_records.h).
 //
 // Servers are at most one step apart, too: a worker pushes step t only when all servers have answered its
-// push of step t - 1, and an update needs the pushes of all workers. So every server can take back what it
-// has of the step after T, where T is now the fewest steps of a server. No worker has made more than T steps,
-// because a worker has made a step only when all servers have answered the whole push.
+// push of step t - 1, and an update needs the pushes of all workers. Let T be the lowest number of steps that
+// a server has applied. A server can undo what it has received or applied after its first T steps, because
+// this is at most one step. No worker has completed more than T steps, because a worker has completed a step
+// only when all servers have answered the whole push.
 //
-// Invariant: no group forms at fewer steps than count.
+// Invariant: the next group never begins with fewer steps than the number of steps that count.
 #include "runtime/chief/group_membership.h"
 
 #include <algorithm>
@@ -33,7 +37,7 @@ GroupMembership::GroupMembership(const proto::JobPlan& plan, Roster& roster)
 
 namespace {
 
-// The beginning of a long text, cut between two words.
+// Shortens a long text: cuts it between two words.
 std::string ShortText(const std::string& text) {
   constexpr size_t kMost = 300;
   if (text.size() <= kMost) return text;
@@ -42,7 +46,7 @@ std::string ShortText(const std::string& text) {
 
 }  // namespace
 
-// ------------------------------------------------------------------------------------------- what happens
+// ------------------------------------------------------------------------------------------------- events
 
 void GroupMembership::TrainingBegins() {
   for (auto& [task, part] : parts_) part.has_state = true;
@@ -52,7 +56,8 @@ void GroupMembership::OnLost(TaskId worker, const std::string& text) {
   parts_.at(worker) = {};
   last_lost_ = worker;
   loss_text_ = text;
-  // The loss explains why the exchange of other workers failed, also if their reports came first.
+  // The loss explains why exchanges of other workers failed, so these failures no longer count. The reports
+  // of the failures may have arrived before the chief noticed the loss.
   if (stage_ != Stage::kFormed) lost_ = true;
   failures_ = 0;
   blame_.clear();
@@ -71,8 +76,8 @@ void GroupMembership::OnHalted(TaskId id, const proto::Halted& halted) {
     reason_ = absl::StrCat(roster_.Describe(id), ": ",
                            halted.reason().empty() ? "its exchange failed" : ShortText(halted.reason()));
   }
-  // A worker that leaves a group closes its connections, and other workers then blame this worker. So only
-  // the first worker that blames another may know the cause.
+  // Only the first accusation within a group counts. A worker that leaves the group closes its connections,
+  // and other workers then blame this worker, which may not have caused the failure.
   const TaskId suspect{proto::WORKER, halted.suspect()};
   if (accusing_ >= roster_.at(id).generation || !halted.has_suspect() || parts_.count(suspect) == 0) return;
   accusing_ = roster_.at(id).generation;
@@ -192,7 +197,8 @@ absl::Status GroupMembership::Proceed(int64_t counted, bool replaced, bool inter
   if (!next.has_value() || *next < counted) {
     return CannotForm(absl::StrCat("no other worker has the parameters of step ", counted));
   }
-  // The order of a sharded job belongs to its number of workers, also if no step is left.
+  // The sample order of a sharded job depends on the number of workers. So a sharded job needs all its
+  // workers even if the next group trains no further step.
   const bool any_number = interrupted && job_.data().sharding() == proto::Data::GLOBAL;
   if (static_cast<int>(workers.size()) < (any_number ? 1 : rules_.least_workers)) {
     return Wait(static_cast<int>(workers.size()), replaced || arrives, now, actions);
@@ -303,7 +309,7 @@ absl::optional<GroupMembership::GivenUp> GroupMembership::Blamed() const {
                  absl::StrCat("exchanges with it failed ", failures_, " times in a row (", reason_, ")")};
 }
 
-// --------------------------------------------------------------------------------- once the group has formed
+// -------------------------------------------------------------------------------- after the group has formed
 
 const proto::GroupChange& GroupMembership::Changed(int64_t again, int64_t unrecorded, Nanoseconds now,
                                                    Nanoseconds started) {

@@ -9,18 +9,24 @@
 //   kForming --OnFormed: all have joined the group--> kFormed
 //   kForming --Halt: a member is lost, or its exchange failed--> kHalting
 //
-// Mirrored: the source of the next group is a worker with the most steps in its parameters; workers with
-// fewer steps, or without parameters, copy these parameters. With servers: the group goes on from the fewest
-// steps that a server has made; a server that has made a step more takes it back, and all workers fetch the
-// parameters. Rules:
+// In a mirrored job, one worker whose parameters contain the most steps is the source of the next group.
+// Workers with fewer steps, or without parameters, copy the parameters of the source. In a job with servers,
+// the next group goes on from the lowest number of steps that a server has made. A server that has made one
+// step more undoes this step, and all workers fetch the parameters.
 //
-//  1. A worker that has joined after the job began has no parameters at all until a group with it has formed
-//     (Halted.applied is absent). It would otherwise count as a holder of the initial values.
-//  2. Halt goes to every task that is in any group, formed or forming. A task that was asked to join a
-//     group has left the group before, and only its answer says how many steps its parameters have.
-//  3. The answers of a task's process count for this process only, and only for its newest group.
+// Halt is the order to leave the group; Form is the order to join the next group. Rules:
+//
+//  1. A worker that has joined after the job began reports no parameters (Halted.applied is absent) until a
+//     group that contains this worker has formed. Otherwise the worker's initial values would count as
+//     parameters of the training.
+//  2. Halt goes to every task that was sent a Form, whether or not that group has formed. A task that was
+//     sent a Form has left its earlier group, and only its answer to Halt says how many steps its parameters
+//     contain.
+//  3. An answer counts only if it comes from the task's current process and is about the newest group of
+//     this process.
 //  4. The chief waits longer for a silent worker if no other task has the parameters (Spared).
-//  5. If most workers fall silent at once, the chief may be the one that is cut off (Spared).
+//  5. The chief waits longer if most workers fall silent at once, because then the chief itself may be cut
+//     off from the network (Spared).
 #ifndef TETHYS_RUNTIME_CHIEF_GROUP_MEMBERSHIP_H_
 #define TETHYS_RUNTIME_CHIEF_GROUP_MEMBERSHIP_H_
 
@@ -50,11 +56,11 @@ class GroupMembership {
   // the parameters (kHolderPatience), or if most workers are silent (kMajorityPatience).
   static constexpr Nanoseconds kHolderPatience = 20 * kSecond;
   static constexpr Nanoseconds kMajorityPatience = 15 * kSecond;
-  // After this many exchanges in a row that failed without a lost worker and without a step in between, the
-  // worker that was blamed most is given up.
+  // If this many exchanges have failed in a row, without a lost worker and without a counted step in between,
+  // the worker that was blamed most is given up.
   static constexpr int kMostFailures = 2;
-  // After more such failures than this, the job ends: no worker was blamed, or only the blamed worker has the
-  // parameters.
+  // If more than this number of such failures follow one another, the job ends. This happens if no worker can
+  // be given up: no worker was blamed, or only the blamed worker has the parameters.
   static constexpr int kTooManyFailures = 10;
 
   // `plan` and `roster` must outlive this object.
@@ -64,13 +70,13 @@ class GroupMembership {
   bool active() const { return active_; }
   Stage stage() const { return stage_; }
 
-  // ---- what happens
+  // ---- events
 
   // Training begins: from now on, every worker has the parameters with which the job starts.
   void TrainingBegins();
   // The worker is lost; `text` describes the loss for the user.
   void OnLost(TaskId worker, const std::string& text);
-  // A task has left its newest group, with `halted.applied` steps.
+  // A task has left its newest group. Its parameters contain `halted.applied` steps.
   void OnHalted(TaskId task, const proto::Halted& halted);
   // A task has answered its newest Form. Returns true if the group has now formed.
   bool OnFormed(TaskId task);
@@ -83,12 +89,14 @@ class GroupMembership {
   bool broken() const;
   // True if the group has formed, and a replacement is ready to join it.
   bool grows() const;
-  // Halts the group. Requires kFormed or kForming. `counted`: the number of steps that count.
+  // Halts the group. Requires kFormed or kForming. `counted`: the number of steps that count, which are never
+  // made again (held_records.h).
   void Halt(int64_t counted, Nanoseconds now, Actions& actions);
-  // While halting or waiting: forms the next group if all have answered and are enough. Otherwise and in
-  // other stages, does nothing. `replaced`: a lost worker will be replaced. `interrupted`: the user has ended
-  // the job, so that the next group only saves a checkpoint, for which any number of workers is enough.
-  // Unavailable: no worker has the parameters of `counted` steps any more, or too few workers are left.
+  // While halting or waiting: forms the next group if all tasks have answered and enough workers are ready.
+  // Otherwise, and in other stages, does nothing. `replaced`: a lost worker will be replaced. `interrupted`:
+  // the user has ended the job, so the next group only saves a checkpoint; unless the job is sharded, one
+  // worker is then enough. Unavailable: no worker has the parameters of `counted` steps any more, or too few
+  // workers are left.
   absl::Status Proceed(int64_t counted, bool replaced, bool interrupted, Nanoseconds now, Actions& actions);
 
   // True if `worker`, one of the `silent` workers, is not given up yet (kHolderPatience, kMajorityPatience).
@@ -97,13 +105,13 @@ class GroupMembership {
     TaskId task;
     std::string why;
   };
-  // A task that has not answered its last Halt or Form for `patience`, though it is heard of and does not
-  // compute.
+  // A task that has not answered its last Halt or Form for `patience`, although it still sends messages and
+  // is not computing.
   absl::optional<GivenUp> Overdue(Nanoseconds patience, Nanoseconds now) const;
-  // After Halt: the worker that others blame most for exchanges that fail again and again.
+  // After Halt: the worker that others blame most for repeated failures of exchanges.
   absl::optional<GivenUp> Blamed() const;
 
-  // ---- once the group has formed
+  // ---- after the group has formed
 
   int64_t step() const { return step_; }  // The number of steps that all members' parameters contain.
   // Records the change of the group, which undid `again` steps and left `unrecorded` samples without a
@@ -115,7 +123,7 @@ class GroupMembership {
   TaskId last_lost() const { return last_lost_; }
 
   void Save(proto::GroupState& state) const;
-  // Requires the roster to be restored. InvalidArgument: no job has this state.
+  // Requires the roster to be restored. InvalidArgument: no job can be in this state.
   absl::Status Restore(const proto::GroupState& state);
 
  private:
@@ -130,7 +138,7 @@ class GroupMembership {
   std::vector<TaskId> Members() const;  // The workers and servers of the membership.
   std::vector<TaskId> Living() const;   // The tasks that are not lost.
   std::vector<TaskId> InGroup() const;  // The tasks that were sent a Form, and are not lost.
-  // The number of steps from which the next group goes on; nullopt: nobody has parameters.
+  // The number of steps from which the next group goes on; nullopt: no task has parameters.
   absl::optional<int64_t> NextStep() const;
   absl::Status CannotForm(const std::string& why) const;
   absl::Status Wait(int workers, bool replaced, Nanoseconds now, Actions& actions);
@@ -140,7 +148,7 @@ class GroupMembership {
   const proto::Job& job_;
   const GroupRules rules_;
   const bool active_;
-  const bool on_servers_;  // Servers keep the parameters.
+  const bool on_servers_;  // True: the servers keep the parameters.
   Roster& roster_;
 
   Stage stage_ = Stage::kFormed;

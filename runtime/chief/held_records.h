@@ -1,6 +1,7 @@
-// Holds the step records of a group in lock step until it is certain that the step is not made again. A
-// record says that its worker has applied the step. If the group loses a worker, the others may lack the
-// step, and then the next group makes it again; so a record alone does not count. A step counts
+// Holds the step records of a group in lock step until it is certain that their steps are not made again. A
+// record says that one worker has applied a step. If the group then loses this worker, the other workers may
+// lack the step, and the next group makes the step again. So a step does not count as soon as one worker has
+// recorded it. A step counts
 //
 //   1. when every worker of the group has recorded it, because then no worker can lack it; or
 //   2. when a group has formed whose parameters contain it, because later groups continue from these
@@ -31,7 +32,8 @@ struct HeldRecord {
   Nanoseconds clock_offset = 0;  // The chief's clock minus the worker's, when the record arrived.
 };
 
-// A step that counts: the record of each worker of the group, by rank. A record is absent if it is lost.
+// A step that counts, with one record for each worker of the group, by rank. A record that was lost is
+// absent.
 struct CountedStep {
   struct Part {
     int worker = 0;  // The worker's index.
@@ -41,35 +43,35 @@ struct CountedStep {
   std::vector<Part> part;
 };
 
-// A server's record of an applied push, whose version is the number of steps that count once the push does.
+// A server's record of an applied push. The push counts once push.version() steps count.
 struct HeldPush {
   int server = 0;
   proto::AppliedPush push;
 };
 
-// Invariant: the records that are held of a worker are of consecutive steps, of which the first is next().
+// Invariant: the records that are held for a worker belong to consecutive steps, beginning with step next().
 class HeldRecords {
  public:
-  // From now on, holds the records of a group of these workers, whose first step is `step`. Forgets the
-  // records that are held of later steps, because these steps are made again.
+  // From now on, holds the records of a group of these workers, whose first step is `step`. Discards the
+  // records of `step` and later steps, because the group makes these steps again.
   void Open(const std::vector<TaskId>& workers, int64_t step);
 
-  // Holds a record. A record of another worker than the group's has no effect. InvalidArgument: the record is
-  // not of the worker's next step.
+  // Holds a record. A record of a worker outside the group has no effect. InvalidArgument: the record does
+  // not belong to the worker's next step.
   absl::Status Add(TaskId worker, const HeldRecord& held);
 
   // Holds the record of a push.
   void AddPush(int server, const proto::AppliedPush& push) { pushes_.push_back({server, push}); }
-  // Takes the records of the pushes of steps that count, in the order in which they came.
+  // Removes and returns the records of pushes that count, in the order of their arrival.
   std::vector<HeldPush> TakePushes();
 
   // The first step that does not count yet.
   int64_t next() const { return next_; }
-  // The number of steps that count, or that some worker has recorded.
+  // The number of steps that count or that at least one worker has recorded.
   int64_t newest() const;
-  // Takes the first step if every worker has recorded it; otherwise nullopt.
+  // Removes and returns step next() if every worker of the group has recorded it; otherwise returns nullopt.
   absl::optional<CountedStep> TakeComplete();
-  // Takes the first step, even if some workers have not recorded it.
+  // Removes and returns step next(), even if some workers have not recorded it.
   CountedStep Take();
 
   void Save(proto::HeldState& state) const;
@@ -78,7 +80,7 @@ class HeldRecords {
 
  private:
   int64_t next_ = 0;
-  std::map<int, std::deque<HeldRecord>> held_;  // By index of the worker.
+  std::map<int, std::deque<HeldRecord>> held_;  // The key is the worker's index.
   std::vector<HeldPush> pushes_;
 };
 

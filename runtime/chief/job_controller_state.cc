@@ -1,6 +1,6 @@
 // Saves the state of JobController as a message and restores it. Each part writes and checks its own state.
-// This file checks the controller's own values, and whether the states of several parts fit together; if they
-// did not, an event could break an invariant on which the parts rely.
+// This file checks the controller's own values, and checks that the states of the parts fit together. If
+// states did not fit together, an event could break an invariant on which the parts rely.
 #include <algorithm>
 #include <utility>
 

@@ -32,9 +32,9 @@ enum class JobPhase {
   kEnded
 };
 
-// How far the result of the epoch that ends at the current barrier has been determined.
+// The progress of determining the result of the epoch that ends at the current barrier.
 enum class EpochResultStage {
-  kNone,       // No epoch ends at the barrier, or its result has been reported.
+  kNone,       // No epoch ends at the barrier, or the epoch's result has been reported.
   kTrained,    // The epoch has ended, and is not validated.
   kValidated,  // The result includes the validation.
 };
@@ -58,7 +58,7 @@ class JobCourse {
     SaveStage save = SaveStage::kNotDue;
     bool tested = false;
     bool interrupted = false;
-    bool in_segment = false;  // In kRegroup: within a segment, not at a barrier.
+    bool in_segment = false;  // In kRegroup: true if the job was within a segment, not at a barrier.
 
     bool operator==(const State&) const = default;
   };
@@ -98,7 +98,7 @@ class JobCourse {
   bool interrupted() const { return state_.interrupted; }
   bool training_begun() const { return state_.phase >= JobPhase::kTrain; }
   bool evaluating() const { return state_.phase == JobPhase::kValidate || state_.phase == JobPhase::kTest; }
-  // Whether the job trains or, in kRegroup, has left a segment that is to be continued.
+  // True if the job trains, or if the job is in kRegroup and has left a segment that is to be continued.
   bool in_segment() const {
     return state_.phase == JobPhase::kTrain || (state_.phase == JobPhase::kRegroup && state_.in_segment);
   }

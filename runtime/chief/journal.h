@@ -7,14 +7,14 @@
 //   member ROLE INDEX INCARNATION HOST ADDRESS
 //   lost ROLE INDEX REASON...
 //   group GENERATION STEP WORKER...         these workers formed a group, with the parameters of STEP steps
-//   lease WORKER EPOCH BEGIN END            positions [BEGIN, END) of the epoch's sample order
+//   lease WORKER EPOCH BEGIN END            a worker was leased positions [BEGIN, END) of the epoch
 //   used WORKER STEP BEGIN COUNT            a worker trained on samples [BEGIN, BEGIN + COUNT)
 //   applied SERVER WORKER SEQUENCE BEGIN COUNT VERSION
 //                                           a server applied that worker's gradients of these samples
 //   torn WORKER BEGIN COUNT SERVER...       a worker was lost during a push, which only these servers applied
 //   epoch EPOCH END                         all positions [0, END) of the epoch are used
 //   saved STEP EPOCH POSITION               a checkpoint is committed
-//   end EPOCH POSITION                      the job ended well at this position
+//   end EPOCH POSITION                      the job succeeded and ended at this position
 //
 // BEGIN of `used`, `applied` and `torn` is a position over the whole job: epoch x SAMPLES + position.
 #ifndef TETHYS_RUNTIME_CHIEF_JOURNAL_H_

@@ -23,7 +23,7 @@ namespace {
 // Bounds all numbers in a journal, and positions over the whole job, so that sums of two numbers do not
 // overflow.
 constexpr int64_t kMaxNumber = int64_t{1} << 61;
-// The most workers or servers that one attempt may have here; job files allow fewer.
+// The most workers or servers that the check accepts in one attempt; job files allow fewer.
 constexpr int64_t kMaxTasks = 1 << 16;
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
@@ -197,7 +197,7 @@ struct AttemptLine {
   int64_t samples_per_epoch = 0;
   int64_t servers = 0;
 
-  // Parses the words after "attempt", which must have been taken from `words`.
+  // Parses the words of an attempt line. Requires that the first word, "attempt", was already taken.
   static absl::StatusOr<AttemptLine> Parse(Words& words) {
     AttemptLine line;
     words.Next();
@@ -238,7 +238,8 @@ class Attempt {
     TETHYS_RETURN_IF_ERROR(CheckCover(used_, "the workers"));
     for (int64_t server = 0; server < line_.servers; ++server) {
       const std::string who = absl::StrCat("ps ", server);
-      // A torn batch that this server did not apply counts as applied.
+      // A batch is torn if a worker was lost during its push, so that only some servers applied it. For a
+      // server that did not apply a torn batch, the batch counts as applied.
       IntervalSet applied = std::exchange(applied_[server], {});
       for (const auto& [interval, servers] : torn_) {
         if (servers.count(server) > 0) continue;
@@ -302,8 +303,9 @@ class Attempt {
     return epoch * line_.samples_per_epoch + length;
   }
 
-  // Checks that all samples from the start to the cut or the end were used, and no others. An attempt that
-  // neither ended nor is cut may lack any sample, so it always passes.
+  // Checks that all samples from the start to the end of the attempt were used, and no other samples. The
+  // attempt ends at its cut or at its line `end`. An attempt without a cut or an end may lack any sample, so
+  // it always passes.
   absl::Status CheckCover(const IntervalSet& found, const std::string& who) const {
     const int64_t end = cut_ != kNever ? cut_ : end_;
     if (end < 0) return absl::OkStatus();
@@ -345,7 +347,7 @@ class Attempt {
   std::vector<std::pair<std::pair<int64_t, int64_t>, std::set<int64_t>>> torn_;
   // For each epoch that was closed in this attempt, the position before which all positions are used.
   std::map<int64_t, int64_t> epoch_end_;
-  int64_t end_ = -1;  // Position at which the job ended; -1: it did not end well.
+  int64_t end_ = -1;  // Position at which the job ended; -1: the job did not succeed.
 };
 
 constexpr absl::string_view kAttemptWord = "attempt ";

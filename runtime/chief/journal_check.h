@@ -18,7 +18,7 @@ namespace tethys::journal {
 struct CheckResult {
   int64_t samples = 0;  // Samples used over all epochs, except uses that a resume has undone.
   int64_t attempts = 0;
-  // True if the job ended well. False: the last attempt was checked only for repeated samples.
+  // True if the job succeeded. False: the last attempt was checked only for repeated samples.
   bool ended = false;
 };
 

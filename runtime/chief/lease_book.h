@@ -9,8 +9,8 @@
 // In a sharded job each batch belongs to one worker, its owner, and is leased to that worker only. While the
 // owner takes no part, its batches are leased to workers that have no batches of their own left.
 //
-// The batches of a lost worker are settled by the servers' reports of the pushes that they applied, never by
-// the worker's own reports.
+// Whether the batches of a lost worker are used or free again is decided only by the servers' reports of the
+// pushes that they applied, never by the worker's own reports.
 #ifndef TETHYS_RUNTIME_CHIEF_LEASE_BOOK_H_
 #define TETHYS_RUNTIME_CHIEF_LEASE_BOOK_H_
 
@@ -58,9 +58,9 @@ class LeaseBook {
   // Begins the next segment. Requires that no batch is held or free.
   void Open(const std::vector<BatchLease>& batches);
   // Ends the segment early: batches after the last dealt batch are never leased. Returns the end of the last
-  // dealt batch, or the segment's begin if no batch was dealt. Some batches before that end may be free: a
-  // lost worker has returned them, or a slow owner has not got them yet. From now on they can be leased to
-  // any worker, so that the segment does not end only when the slowest worker has finished.
+  // dealt batch, or the segment's begin if no batch was dealt. Some batches before that end may be free,
+  // because a lost worker has returned them or a slow owner has not got them yet. From now on these free
+  // batches can be leased to any worker, so that the segment does not wait for the slowest worker.
   int64_t CutToDealt();
   // Opens the book again, to lease batches that lost workers returned after it was closed. Requires that all
   // workers have ended the run.
@@ -70,9 +70,9 @@ class LeaseBook {
     std::vector<BatchLease> batches;
     bool last = false;  // True if the worker gets no more leases.
   };
-  // Leases at most `batches` batches to a worker that takes part. Towards the end of the segment, a worker of
-  // an asynchronous job gets fewer of the batches that other workers may get, too, so that the last batches
-  // are spread over the workers.
+  // Leases at most `batches` batches to a worker that takes part. In an asynchronous job, batches that any
+  // worker may get are leased in smaller numbers towards the end of the segment, so that the last batches are
+  // spread over the workers.
   Leases Lease(int worker, int batches);
 
   // Notes that the worker has used a batch. FailedPrecondition: the worker does not hold that batch.

@@ -16,8 +16,8 @@ class SampleLedger {
   // Records the use of the positions `segment` of one epoch.
   explicit SampleLedger(Slice segment) : segment_(segment) {}
 
-  // Notes that a worker has used these positions. FailedPrecondition: they are outside the segment, or used
-  // already.
+  // Notes that a worker has used these positions. FailedPrecondition: a position is outside the segment, or
+  // is used already.
   absl::Status Use(int worker, Slice positions);
   // Moves the segment's end to `end`. Requires that no position from `end` on is used.
   void CutTo(int64_t end) { segment_.end = end; }

@@ -50,7 +50,7 @@ absl::Status PauseCoordinator::OnPausing(TaskId worker, const proto::Pausing& pa
                                                    " steps, but the segment has only ", steps));
   }
   const auto answer = answers_.find(worker);
-  // The worker answers without a request.
+  // Ignores an answer for which there was no request.
   if (answer == answers_.end() || answer->second.missing == 0) return absl::OkStatus();
   Note(worker, pausing.steps(), answer->second.missing - 1, actions);
   return absl::OkStatus();

@@ -1,4 +1,4 @@
-// Writes the job's progress to a descriptor: one proto::ProgressEvent a line, as JSON. A thread of its own
+// Writes the job's progress to a descriptor, one proto::ProgressEvent per line, as JSON. A separate thread
 // writes, so that the chief never waits for a reader that is slow or stopped. Thread-safe; only the
 // destructor blocks.
 #ifndef TETHYS_RUNTIME_CHIEF_PROGRESS_PIPE_H_

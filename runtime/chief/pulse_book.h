@@ -43,8 +43,8 @@ class PulseBook {
   // Makes a pulse of everything added since the last pulse. `seconds`: the time since the chief started.
   proto::Pulse Take(const Roster& roster, Nanoseconds now, double seconds);
 
-  // Saves only the counts since the chief started. Steps and resource samples since the last pulse are not
-  // saved: only the next pulse would show them, and tasks report newer steps and samples within a second.
+  // Saves only the counts since the chief started, and not the steps and resource samples since the last
+  // pulse. Only the next pulse would show these, and tasks report newer steps and samples within a second.
   void Save(proto::PulseState& state) const;
   // InvalidArgument: the number of counts is wrong, or a count is negative.
   absl::Status Restore(const proto::PulseState& state);

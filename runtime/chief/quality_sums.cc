@@ -52,7 +52,7 @@ proto::Quality QualitySums::Quality() const {
   if (samples > 0) quality.set_loss(loss / static_cast<double>(samples));
   if (labels > 0) {
     quality.set_accuracy(static_cast<double>(correct) / static_cast<double>(labels));
-    // The five largest outputs are counted only if there are more than five classes.
+    // If there are at most five classes, correct_top5 is not counted and remains 0.
     if (correct_top5 > 0) {
       quality.set_top5_accuracy(static_cast<double>(correct_top5) / static_cast<double>(labels));
     }

@@ -1,6 +1,6 @@
-// A stand-in for the chief, used if a scheduler has started the tasks of a job but the job cannot begin. It
-// gives the reason to workers and servers on other machines, which would otherwise try to connect until
-// timeouts.start.
+// A stand-in for the chief, used if a scheduler has started the tasks of a job but the job cannot begin. The
+// stand-in tells the reason to workers and servers on other machines. Without it, these tasks would try to
+// connect until timeouts.start has passed.
 #ifndef TETHYS_RUNTIME_CHIEF_REFUSAL_H_
 #define TETHYS_RUNTIME_CHIEF_REFUSAL_H_
 

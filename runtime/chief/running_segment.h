@@ -29,8 +29,8 @@ class RunningSegment {
   // Begins a segment, whose samples are split into `shares` shares. Requires that no batch of the previous
   // segment is held.
   void Open(const TrainingSegment& segment, int shares);
-  // Begins a run over the segment: the first run, or a further run, either for batches that lost workers
-  // returned or, in lock step, for the steps after the first `made` steps.
+  // Begins a run over the segment. The first run covers the whole segment. A further run is either for
+  // batches that lost workers returned or, in lock step, for the steps after the first `made` steps.
   void BeginRun(int64_t made = 0) {
     ++run_;
     made_ = made;
@@ -39,8 +39,8 @@ class RunningSegment {
   // these batches available for leases and returns true. Requires that all workers have ended the run.
   bool ReopenIfUnfinished();
 
-  // CutAfter ends the segment early, after its first `steps` steps; CutToLeased, after the last leased batch.
-  // Both require Open.
+  // These functions end the segment early. CutAfter ends it after the first `steps` steps of the segment, and
+  // CutToLeased after the last leased batch. Both require Open.
   void CutAfter(int64_t steps);
   void CutToLeased();
 
@@ -50,7 +50,7 @@ class RunningSegment {
   void SendLeases(int worker, int batches, Actions& actions);
 
   // Notes that the worker has used these positions of the epoch. FailedPrecondition: the worker does not hold
-  // them, or they are used already.
+  // these positions, or they are used already.
   absl::Status Use(int worker, Slice positions);
   // OK if every position was used. Internal: a position was not used, though every worker has ended the run.
   absl::Status CheckAllUsed() const;

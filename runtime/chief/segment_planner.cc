@@ -100,7 +100,7 @@ absl::StatusOr<SegmentRest> SegmentPlanner::RestOf(const TrainingSegment& segmen
     rest.segment.steps = StepsOf(end - first);
     return rest;
   }
-  // Each batch keeps its unused positions, its owner and its global batch.
+  // Each batch keeps its unused positions, its owner and, if batches are leased in rounds, its global batch.
   rest.segment.steps = 0;
   Slice counted;  // The global batch of the last counted step.
   auto gap = gaps->begin();

@@ -18,7 +18,7 @@ namespace tethys {
 struct TrainingSegment {
   int64_t epoch = 0;
   Slice positions;
-  int64_t steps = 0;  // Updates that the segment makes.
+  int64_t steps = 0;  // The number of updates that the segment makes.
   bool ends_epoch = false;
 };
 
@@ -33,13 +33,15 @@ class SegmentPlanner {
  public:
   explicit SegmentPlanner(const proto::JobPlan& plan);
 
-  // Samples per update.
+  // The number of samples of one update.
   int64_t batch() const { return batch_; }
-  // How batches reach the workers, and whether the chief leases them.
+  // batches() is the way in which batches reach the workers. leased() is true if the chief leases the
+  // batches.
   tethys::Batches batches() const { return traits_.batches; }
   bool leased() const { return traits_.leases(); }
   // The batches in which the segment is leased to workers; each global batch is split into `shares` shares
-  // (Membership::shares). In a sharded job each batch belongs to the worker that has its share.
+  // (Membership::shares). In a sharded job the owner of each batch is the worker to which the share of the
+  // batch belongs.
   std::vector<BatchLease> Batches(const TrainingSegment& segment, int shares) const;
   // The number of updates in which `positions` positions are used.
   int64_t StepsOf(int64_t positions) const { return StepsPerEpoch(positions, batch_, false); }
@@ -49,20 +51,20 @@ class SegmentPlanner {
   int64_t total_steps() const;
 
   bool Finished(const proto::TrainingState& state) const;
-  // Whether the job has made the epochs or steps that `epochs` and `max_steps` allow.
+  // True if the job has trained for the whole length that `epochs` and `max_steps` give it.
   bool ReachedItsLength(const proto::TrainingState& state) const;
-  // Whether the rule of early_stopping ends the job, because validation no longer improves.
+  // True if the rule of early_stopping ends the job, because validation no longer improves.
   bool StoppedEarly(const proto::TrainingState& state) const;
   // Requires !Finished(state).
   TrainingSegment Next(const proto::TrainingState& state) const;
-  // Returns the unused rest of a segment, for a membership with `shares` shares. Steps and global batches
-  // stay as they are in the segment. FailedPrecondition: a position outside the segment is used; or, in lock
-  // step, a step is used only in part, or is used although an earlier step is not.
+  // Returns the unused rest of a segment, for a membership with `shares` shares. The rest keeps the
+  // boundaries of the segment's steps and global batches. FailedPrecondition: a position outside the segment
+  // is used; or, in lock step, a step is used only in part, or is used although an earlier step is not.
   absl::StatusOr<SegmentRest> RestOf(const TrainingSegment& segment, const IntervalSet& used,
                                      int shares) const;
   // The part of the segment before position `end`.
   TrainingSegment CutAt(const TrainingSegment& segment, int64_t end) const;
-  // Whether a checkpoint is due at a barrier in this state. `seconds_since`: seconds since the last
+  // True if a checkpoint is due at a barrier in this state. `seconds_since`: seconds since the last
   // checkpoint, or since training began if there is none.
   bool SaveDue(const proto::TrainingState& state, bool epoch_ended, double seconds_since) const;
 

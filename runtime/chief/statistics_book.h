@@ -34,11 +34,11 @@ class StatisticsBook {
   absl::Status OnRunDone(int worker, const proto::RunDone& done);
   void OnLost(int worker);
 
-  // Computes the mean over the workers whose statistics are known. In lock step (`equally`) each has the same
-  // weight; a replacement counts from the next Average on, unless no other worker is left, because it began
-  // with a mean that may be old. Otherwise workers are weighted by their steps: an
-  // asynchronous worker with few steps has learnt little; if no worker has made a step, the mean does not
-  // change.
+  // Computes the mean over the workers whose statistics are known. In lock step (`equally`), these workers
+  // have equal weights. A replacement began with a mean that may be old, so the first Average after its
+  // statistics have arrived leaves these statistics out, unless no statistics of other workers are known. If
+  // not `equally`, workers are weighted by their steps, because an asynchronous worker with few steps has
+  // learnt little. If no worker has made a step, the mean does not change.
   void Average(bool equally = false);
 
   // The statistics that the last Average computed.

@@ -32,7 +32,7 @@ struct TlsIdentity {
 std::string CertificateName(proto::Role role, int index);
 
 // Checks an identity. InvalidArgument: a part cannot be read, or the key or the authority does not match the
-// certificate. FailedPrecondition: a certificate has expired, or is not valid yet by this machine's clock.
+// certificate. FailedPrecondition: by this machine's clock, a certificate has expired or is not valid yet.
 // Errors quote no secret.
 absl::Status CheckIdentity(const TlsIdentity& identity);
 
@@ -47,7 +47,8 @@ class JobAuthority {
   virtual ~JobAuthority() = default;
 
   // Issues an identity that is valid for 10 years, because a process gets only one identity and uses it for
-  // every connection of a possibly long job. It is of no use in another job, which has another authority.
+  // every connection of a possibly long job. The identity is of no use in another job, because the other job
+  // has another authority.
   virtual absl::StatusOr<TlsIdentity> Issue(proto::Role role, int index) const = 0;
 };
 

@@ -15,7 +15,7 @@ constexpr char kUnreached[] =
     ": the chief has ended, or a firewall or a missing route separates this machine from the chief "
     "(`tethys hosts check` tests all links)";
 
-// The number of floats in one CheckpointChunk; they take 1 MiB.
+// The number of floats in one CheckpointChunk of 1 MiB.
 constexpr int64_t kChunkElements = int64_t{1} << 18;
 
 std::chrono::system_clock::time_point After(Nanoseconds timeout) {
@@ -42,7 +42,8 @@ ChiefCalls::ChiefCalls(const TaskOptions& options)
 absl::Status ChiefCalls::AddHandshake(grpc::ClientContext& context) {
   proto::Challenge challenge;
   absl::Status status = GetChallenge(options_.connect_timeout, /*patient=*/true, challenge);
-  // A call that waits for a connection does not report why there is none, but a call that does not wait does.
+  // A call that waits for a connection fails with DeadlineExceeded, which does not say why there is no
+  // connection. A second call, which does not wait, returns the reason.
   if (absl::IsDeadlineExceeded(status)) status = GetChallenge(kSecond, /*patient=*/false, challenge);
   if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) {
     status = absl::Status(status.code(), absl::StrCat(status.message(), kUnreached));

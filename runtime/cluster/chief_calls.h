@@ -19,7 +19,7 @@
 
 namespace tethys {
 
-// The calls in progress. Any thread can cancel them all; calls that begin later are cancelled as well.
+// The calls in progress. CancelAll, on any thread, cancels these calls and all calls that begin later.
 class OpenCalls {
  public:
   void Add(grpc::ClientContext& context) {

@@ -19,8 +19,8 @@
 
 namespace tethys {
 
-// With these credentials a server refuses a caller without a certificate of this job before the caller can
-// make a call.
+// Credentials of a server. The server then refuses a caller without a certificate of this job before the
+// caller can make a call.
 std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const absl::optional<TlsIdentity>& identity);
 
 // Credentials for a channel that only the process of the given role and index can answer; also adds to

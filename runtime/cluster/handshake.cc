@@ -26,8 +26,8 @@ constexpr int kSealBits = 24;
 constexpr uint64_t kTimeMask = (uint64_t{1} << (64 - kSealBits)) - 1;
 constexpr Nanoseconds kTimeUnit = 16 * kMicrosecond;
 
-// Protobuf's serialization is not canonical, but both sides run the same build (checked next), so the
-// serialization is equal on both sides.
+// Protobuf's serialization is not canonical. But CheckHandshake accepts only a caller of the same build,
+// whose serialization is equal.
 std::string SignedPart(const proto::Handshake& handshake) {
   proto::Handshake copy = handshake;
   copy.clear_proof();

@@ -58,8 +58,8 @@ absl::Status CheckHandshake(const JobToken& token, uint64_t nonce, const Handsha
 // code that only this book can make. So callers that are not authenticated can neither fill the memory nor
 // invalidate the nonces of other callers. Thread-safe.
 //
-// A nonce, from the highest bit: 40 bits of time in units of 16 us, which wrap around after 203 days; 24 bits
-// of the HMAC of that time.
+// The bits of a nonce, from the highest: 40 bits of time in units of 16 us, which wrap around after 203 days,
+// then 24 bits of the HMAC of that time.
 class NonceBook {
  public:
   NonceBook(const Clock& clock, Nanoseconds lifetime) : clock_(clock), lifetime_(lifetime) {}
@@ -77,7 +77,7 @@ class NonceBook {
   const JobToken key_ = JobToken::Random();
   Mutex mu_;
   uint64_t last_ ABSL_GUARDED_BY(mu_) = 0;  // Time of the last nonce; every nonce has its own time.
-  // For each nonce, the latest time at which it expires.
+  // For each redeemed nonce, the latest time at which it expires.
   std::map<uint64_t, Nanoseconds> redeemed_ ABSL_GUARDED_BY(mu_);
 };
 

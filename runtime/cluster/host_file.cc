@@ -150,8 +150,8 @@ absl::Status CheckAddress(const std::string& address) {
                    "a port, as address=10.0.0.1 (ports are chosen by the job; port= is the port of ssh)"));
 }
 
-// The path is shown on terminals and becomes part of scripts. CheckPrintable has checked that it is
-// printable.
+// The path is shown on terminals and becomes part of scripts. CheckPrintable has already checked that the
+// path is printable.
 absl::Status CheckFolder(absl::string_view folder) {
   if (folder.size() > kMaxFolderBytes) {
     return Wrong(absl::StrCat("folder is longer than ", kMaxFolderBytes, " characters"));

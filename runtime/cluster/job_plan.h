@@ -25,7 +25,8 @@ void AddVariables(const VariableSet& variables, proto::JobPlan& plan);
 // Adds the model's moving statistics.
 void AddStatistics(const VariableSet& statistics, proto::JobPlan& plan);
 
-// Returns the plan's variables. InvalidArgument: they contradict the plan's signature or the arena's rules.
+// Returns the plan's variables. InvalidArgument: the variables contradict the plan's signature or the rules
+// of VariableSet.
 absl::StatusOr<VariableSet> VariablesOf(const proto::JobPlan& plan);
 absl::StatusOr<VariableSet> StatisticsOf(const proto::JobPlan& plan);
 
@@ -41,19 +42,19 @@ int64_t SamplesUsed(const proto::JobPlan& plan, int64_t epoch, int64_t position)
 // length.
 int64_t TotalSamples(const proto::JobPlan& plan);
 
-// The job's learning-rate schedule. Lengths in epochs are converted to samples by the plan.
+// The job's learning-rate schedule. Lengths in epochs are converted to samples with the numbers of the plan.
 LearningRateSchedule ScheduleOf(const proto::JobPlan& plan);
 
-// The number of servers that hold shards and get pushes; they have the lowest indices. If a job has more
-// servers than shards, its last servers are empty.
+// The number of servers that hold shards and get pushes. These servers have the lowest indices. If a job has
+// more servers than shards, its last servers are empty.
 int ServersWithShards(const proto::Placement& placement);
 
 // The device of a worker: the device that its host names, otherwise the job's device.
 proto::Device::Kind DeviceOf(const proto::JobPlan& plan, int worker);
 bool AnyOnGpu(const proto::JobPlan& plan);
 
-// FormsNewGroups and SurvivesWorkerLoss of the job (runtime/shape/job_shape.h), with the devices that a host
-// file gives to the workers: no new group forms if any worker is on a GPU.
+// Like the functions of the same names in runtime/shape/job_shape.h, but these functions also consider the
+// devices that a host file gives to the workers: no new group forms if any worker is on a GPU.
 bool FormsNewGroups(const proto::JobPlan& plan);
 bool SurvivesWorkerLoss(const proto::JobPlan& plan);
 

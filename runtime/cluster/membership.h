@@ -1,12 +1,14 @@
-// The membership of a job as a value: which tasks take part, by which numbers they are distinguished, and how
-// samples and parameters are divided among them. The chief owns the value and decides on changes; other tasks
-// receive the members as a proto::Group and find their ranks in it (group_place.h). Pure; a value is never
-// changed: each change is a function that returns the next value, or refuses.
+// The membership of a job: the tasks that take part, the numbers that distinguish them, and the division of
+// samples and parameters among them. The chief owns the membership and decides on changes; other tasks
+// receive the members as a proto::Group and find their ranks in it (group_place.h). Pure; a Membership is
+// never changed: each change is a function that returns a new Membership, or an error.
 //
 //   index        the name of a task for its whole life, in certificates, logs and the choice of GPUs
 //   incarnation  number of the process of an index; 0: none has joined yet
 //   rank         position of a member among the members of its role, by index, from 0 without gaps
 //   generation   number of the membership, in every handshake and frame
+//
+//   In this example, g1 stands for generation 1, and w0 for worker 0.
 //
 //   Membership::Of(plan)                          g1 w0 w1 w2
 //   first.Remove({proto::WORKER, 1})              g2 w0 w2, where w2 has rank 1 and the second half of a step
@@ -26,12 +28,15 @@
 
 namespace tethys {
 
-// Invariants: 1. The generation grows by one with every change that all members must learn before they go on:
-// any change of a membership in lock step, or of servers. Adding or removing a worker that trains on leases
-// does not change the generation: only servers must learn of such a change, and they are told to accept or
-// refuse (fence) the frames of that worker. When the first process of a member joins, the generation does not
-// change either. 2. The incarnations of an index grow: a process that was removed or replaced does not
-// return. 3. Every shard is placed on a member. 4. A membership in lock step has a worker.
+// Invariants:
+// 1. The generation grows by one with every change that all members must learn before they go on: any change
+// of a membership in lock step, or of servers. Adding or removing a worker that trains on leases does not
+// change the generation: only servers must learn of such a change, and they are told to accept or refuse
+// (fence) the frames of that worker. When the first process of a member joins, the generation does not change
+// either.
+// 2. The incarnations of an index grow: a process that was removed or replaced does not return.
+// 3. Every shard is placed on a member.
+// 4. A membership in lock step has a worker.
 class Membership {
  public:
   // The most changes of a job's membership. The generation's lower bits count memberships; the upper bits are
@@ -59,7 +64,7 @@ class Membership {
   absl::StatusOr<Membership> Place(const proto::Placement& placement) const;
 
   uint32_t generation() const { return generation_; }
-  // Whether workers train on leases. Such workers join and leave one by one.
+  // True if workers train on leases. Such workers join and leave one by one.
   bool leased() const { return leased_; }
   bool Has(TaskId task) const;
   // The members of a role, by rank.
@@ -92,10 +97,10 @@ class Membership {
   Membership() = default;
   absl::Status CheckTask(TaskId task) const;
   absl::Status CheckNewer(TaskId task, uint32_t incarnation) const;
-  absl::Status CheckResize(TaskId task) const;  // Refuses if the number of the role's tasks must not change.
+  absl::Status CheckResize(TaskId task) const;  // FailedPrecondition: the role's number of tasks is fixed.
   absl::Status CheckPlaces() const;
-  // A copy for a change that concerns `task`. If members must learn of the change, the copy has the next
-  // generation.
+  // Returns a copy for a change that concerns `task`. If members must learn of the change, the copy has the
+  // next generation.
   absl::StatusOr<Membership> Next(TaskId task) const;
   absl::StatusOr<Membership> NextGeneration() const;
 

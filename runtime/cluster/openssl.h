@@ -1,4 +1,5 @@
-// Owners for OpenSSL's objects, and its errors as text. Used by the sources in this folder that use TLS.
+// Smart pointers for OpenSSL's objects, and OpenSSL's errors as text. Used by the sources in this folder that
+// use TLS.
 #ifndef TETHYS_RUNTIME_CLUSTER_OPENSSL_H_
 #define TETHYS_RUNTIME_CLUSTER_OPENSSL_H_
 

@@ -14,8 +14,8 @@ class OrderReader {
   // `session` and `course` must outlive the reader.
   OrderReader(TaskSession& session, TaskCourse& course) : session_(session), course_(course) {}
 
-  // Hands over the orders that have arrived, as long as the course takes them; blocks while the course waits
-  // for an order. Returns the course's error. Unavailable: the session broke.
+  // Hands over the orders that have arrived, as long as the course takes orders. Blocks while the course
+  // waits for an order. Returns the error of the course. Unavailable: the session broke.
   absl::Status Read();
 
   // Sends the course's messages, after the messages that were sent before.

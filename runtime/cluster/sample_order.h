@@ -1,4 +1,4 @@
-// How a job's epochs go through their samples, according to its plan. Pure; any thread.
+// The order in which the epochs of a job use their samples, according to the job's plan. Pure; any thread.
 #ifndef TETHYS_RUNTIME_CLUSTER_SAMPLE_ORDER_H_
 #define TETHYS_RUNTIME_CLUSTER_SAMPLE_ORDER_H_
 
@@ -38,7 +38,7 @@ OrderRules OrderRulesOf(const proto::JobPlan& plan);
 // Describes the order in a text such as "FILE over 3 workers in steps of 128, 12 files 0f3a5b7788; blocks of
 // 1024 samples in windows of 8". The text contains everything that the order depends on, except seed, epoch
 // and number of samples. Equal texts mean equal orders. The text is empty for a full shuffle of all samples,
-// the only order of old builds.
+// the only order in old versions of Tethys.
 std::string OrderText(const proto::JobPlan& plan);
 
 }  // namespace tethys

@@ -194,8 +194,8 @@ absl::Span<const char> SecureSocket::NextRecord(absl::Span<const iovec> parts, s
 }
 
 // OpenSSL receives nothing while a key update waits to be sent, so two ends with full buffers would wait for
-// each other. So an update is begun only if the socket polls writable: it then has room for far more than an
-// update.
+// each other. So a key update is begun only if the socket polls writable: a writable socket accepts far more
+// bytes than a key update has.
 absl::Status SecureSocket::UpdateKey() {
   pollfd polled = {.fd = fd_.get(), .events = POLLOUT, .revents = 0};
   if (poll(&polled, 1, 0) != 1 || (polled.revents & POLLOUT) == 0) return absl::OkStatus();

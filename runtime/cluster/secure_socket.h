@@ -66,7 +66,7 @@ class SecureSocket {
   // The name in the other side's certificate, after the handshake; empty on a bare socket.
   std::string peer_name() const;
 
-  // The number of times this end has changed the key it sends with.
+  // The number of times that this end has changed the key with which it sends.
   int64_t key_updates() const { return key_updates_; }
 
   // Send and receive like SendSome and ReceiveSome (runtime/base/socket.h). Require that the handshake is

@@ -12,7 +12,7 @@ std::string NameOf(const proto::ToTask& order) {
 
 }  // namespace
 
-// What a task does with an order of its group, which it is in.
+// Decides what a task that is in a group does with an order other than Setup, Form, Halt and Stop.
 TaskCourse::Fit TaskCourse::FitInGroup(const proto::ToTask& order) const {
   const bool worker = role_ == proto::WORKER;
   switch (order.message_case()) {
@@ -32,7 +32,7 @@ TaskCourse::Fit TaskCourse::FitInGroup(const proto::ToTask& order) const {
   }
 }
 
-// What an idle task does with an order other than Halt and Stop.
+// Decides what a task that is not busy does with an order other than Halt and Stop.
 TaskCourse::Fit TaskCourse::FitOf(const proto::ToTask& order) const {
   if (stage_ == Stage::kJoined) return order.has_setup() ? Fit::kDuty : Fit::kForeign;
   if (order.has_setup()) return Fit::kForeign;
@@ -54,7 +54,7 @@ absl::Status TaskCourse::OnOrder(proto::ToTask order) {
     return absl::AbortedError(absl::StrCat("the chief ended the job: ", order.stop().reason()));
   }
   if (order.has_halt()) {
-    // A Halt of an earlier group crossed the Form of the newest group.
+    // Ignores a Halt of an earlier group: the task has been ordered to join a later group since.
     if (order.halt().generation() < generation_) return absl::OkStatus();
     if (busy_) {
       halt_ = std::move(order);
@@ -86,7 +86,7 @@ void TaskCourse::EndDuty(Stage stage) {
 
 void TaskCourse::OnDone() {
   TETHYS_CHECK(busy());
-  // A task that was in no group has nothing to leave.
+  // A task that was in no group leaves nothing, so it keeps its stage.
   const bool in_group = stage_ == Stage::kIdle || stage_ == Stage::kHalted;
   if (duty_.has_halt()) return EndDuty(in_group ? Stage::kHalted : stage_);
   EndDuty(duty_.has_setup() ? Stage::kSetUp : Stage::kIdle);

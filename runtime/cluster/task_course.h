@@ -1,6 +1,6 @@
 // The course of a task (a worker or a parameter server): which orders of the chief are possible in which
-// state, and which order the task carries out now. Orders and results go in, duties and messages come out; no
-// clock, no transport. Thread-compatible.
+// state, and which order the task carries out now. The course takes orders and results, and returns duties
+// (orders to carry out) and messages to the chief. It has no clock and no transport. Thread-compatible.
 //
 //   joined --Setup--> set up --Form--> idle --order--> idle ... --Stop--> ended
 //                                 halted --Form--> idle
@@ -35,11 +35,11 @@ class TaskCourse {
   explicit TaskCourse(proto::Role role) : role_(role) {}
   virtual ~TaskCourse() = default;
 
-  // Whether the task takes an order now. If it does not, orders wait in the session.
+  // True if the task takes an order now. Otherwise orders wait in the session.
   virtual bool takes_orders() const { return !busy_ && !ended(); }
-  // Whether the task has nothing to do until an order arrives. Implies takes_orders().
+  // True if the task has nothing to do until an order arrives. Implies takes_orders().
   virtual bool waits() const { return TaskCourse::takes_orders(); }
-  // Whether the chief has ended the job without a failure.
+  // True if the chief has ended the job without a failure.
   bool ended() const { return stage_ == Stage::kEnded; }
 
   // Takes an order. Requires takes_orders(). Aborted: the chief ended the job because of a failure, or while
@@ -49,18 +49,18 @@ class TaskCourse {
   // The generation of the newest group that the task was ordered to join; 0: none yet.
   uint32_t generation() const { return generation_; }
 
-  // Whether there is an order to carry out.
+  // True if there is an order to carry out.
   bool busy() const { return busy_; }
   // The order to carry out. Requires busy().
   const proto::ToTask& duty() const { return duty_; }
-  // True if Halt came while the task was busy: the task leaves its order, or completes it, as soon as it can.
-  // Halt is then its next order.
+  // True if Halt came while the task was busy. The task then leaves or completes its current order as soon as
+  // it can, and carries out Halt next.
   bool halts() const { return halt_.has_value(); }
 
   // Notes that the order has been carried out. Requires busy().
   void OnDone();
-  // Notes that the task has left the order, because its group was halted or broke. Requires busy() with an
-  // order other than Setup and Halt.
+  // Notes that the task no longer carries out its order, because its group was halted or broke. Requires
+  // busy() with an order other than Setup and Halt.
   void OnLeft();
   // Adds `halted` to the messages, with the generation of the task.
   void SayHalted(proto::Halted halted);
@@ -82,7 +82,7 @@ class TaskCourse {
 
  private:
   enum class Stage { kJoined, kSetUp, kIdle, kHalted, kEnded };
-  // What the task does with an order.
+  // The reaction of the task to an order.
   enum class Fit {
     kDuty,     // The task carries the order out.
     kLate,     // The order is for a segment that the task has ended or a group that it has left: no effect.

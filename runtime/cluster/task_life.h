@@ -34,14 +34,15 @@ class TaskLife {
   // Carries out an order (TaskCourse::duty) other than Setup, Form and Halt.
   virtual absl::Status Obey(const proto::ToTask& order) = 0;
 
-  // What the last error of JoinGroup or Obey means.
+  // The meaning of the last error of JoinGroup or Obey.
   enum class Trouble {
     kFailure,  // The task has failed, and ends.
     kBroken,   // An exchange with another member failed: the task has left its group, and tells the chief.
     kHalted,   // The chief's Halt, which the session delivers, made the task leave its group.
   };
   virtual Trouble trouble() const { return Trouble::kFailure; }
-  // Adds to Halted the steps that the task has applied and, in the first call after kBroken, the reason.
+  // Adds to Halted the number of steps that the task has applied. In the first call after kBroken, also adds
+  // the reason why the exchange failed.
   virtual void FillHalted(proto::Halted&) {}
 
   virtual void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) = 0;

@@ -26,7 +26,7 @@ struct TaskOptions {
   // The TLS identity of this process; absent: connections are not encrypted.
   absl::optional<TlsIdentity> tls = {};
   Nanoseconds connect_timeout = 30 * kSecond;
-  // Folders in which a worker on a GPU looks for NVIDIA's libraries before the system's.
+  // Folders in which a worker on a GPU looks for NVIDIA's libraries before it looks in the system's folders.
   std::vector<std::string> cuda_library_path = {};
   bool own_gpus = false;  // True: no other worker sees the same GPUs, so this worker uses the first of them.
   Nanoseconds slow_down = 0;  // For experiments: a worker's delay before each of its steps.

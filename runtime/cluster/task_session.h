@@ -9,9 +9,12 @@
 //
 // Send and status may be called by any thread and never block; Receive by one thread at a time.
 //
+// If the chief has a successor (proto/chief.proto, Session), a session that broke is opened again, and
+// nothing that either side has sent is lost or comes twice. Callers notice nothing.
+//
 // The chief is lost when no message came from it for options.chief_silence, or when the session ended before
-// the chief said that the job ended well. Then every call to the chief is cancelled. A process that still
-// runs options.chief_grace later is ended at once, because it may wait for something that has no deadline.
+// the chief said that the job succeeded. Then every call to the chief is cancelled. A process that still runs
+// options.chief_grace later is ended at once, because it may wait for something that has no deadline.
 #ifndef TETHYS_RUNTIME_CLUSTER_TASK_SESSION_H_
 #define TETHYS_RUNTIME_CLUSTER_TASK_SESSION_H_
 
@@ -55,10 +58,10 @@ class TaskSession {
   // The next order, or nullopt if there is none yet.
   virtual absl::StatusOr<absl::optional<proto::ToTask>> Poll() = 0;
 
-  // Calls `halted` for each Halt from now on, on the session's reader thread, before Receive or Poll returns
-  // the order: the task's thread may be blocked by a member of the group that is lost. `halted` must neither
-  // block nor use the session. A later call replaces `halted` and first waits until it does not run; null
-  // ends the calls.
+  // From now on, calls `halted` for each Halt, on the session's reader thread and before Receive or Poll
+  // returns the order. The task's own thread may not call Receive at that time, because it may be waiting for
+  // a lost member of its group. `halted` must neither block nor use the session. Another call of CallOnHalt
+  // first waits until `halted` does not run, and then replaces it; null ends the calls.
   using HaltCallback = std::function<void(const proto::Halt& halt)>;
   virtual void CallOnHalt(HaltCallback halted) = 0;
 
@@ -80,10 +83,10 @@ class TaskSession {
   // from. Blocks until the elements have arrived or the chief is lost.
   virtual absl::Status ReadCheckpoint(int slot, int64_t begin, absl::Span<float> out) = 0;
 
-  // Reads a file that the job names as chief://PATH from `offset` on: calls `take` with the bytes that
-  // follow, until the end of the file or until `take` returns an error, which ReadDataFile then returns.
-  // Blocks until the bytes have arrived or the chief is lost. Unavailable: the stream broke; another call can
-  // read the rest.
+  // Reads a file that the job names as chief://PATH, from `offset` on. Calls `take` with each piece of bytes,
+  // until the end of the file or until `take` returns an error, which ReadDataFile then returns. Blocks until
+  // the bytes have arrived or the chief is lost. Unavailable: the stream broke; another call can read the
+  // rest.
   using TakeBytes = absl::FunctionRef<absl::Status(absl::string_view bytes)>;
   virtual absl::Status ReadDataFile(const std::string& path, int64_t offset, TakeBytes take) = 0;
 

@@ -1,10 +1,10 @@
-// The common part of consistencies that limit how many steps one worker may be ahead of another. The clock of
+// The base class of consistencies that limit how many steps one worker may be ahead of another. The clock of
 // a worker is the number of steps that it has made. Step c may begin once every other worker that takes part
 // has made at least c - Lead(c) steps (Ho et al., NIPS 2013, where Lead is a constant). Until then the push
-// of step c - 1 is neither applied nor answered, so in applied pushes no worker is ahead of another by more
-// than the bound, in whatever order the pushes arrive. Pushes that become due are applied in order of their
-// steps: the pushes of one step (one place in the schedule) make one update together or, with PUSH_MEAN, one
-// update each.
+// of step c - 1 is neither applied nor answered. So, counting only applied pushes, no worker is ever ahead of
+// another by more than the bound, whatever the order in which the pushes arrive. Pushes that become due are
+// applied in the order of their steps. The pushes of one step, which all have the same position in the
+// learning-rate schedule, make one update together or, with PUSH_MEAN, one update each.
 #ifndef TETHYS_RUNTIME_CONSISTENCY_BOUNDED_RULE_H_
 #define TETHYS_RUNTIME_CONSISTENCY_BOUNDED_RULE_H_
 
@@ -26,7 +26,7 @@ class BoundedRule : public ConsistencyRule {
   const std::vector<DueUpdate>& TakesPart(int worker, bool takes_part, uint64_t clock) override;
 
  protected:
-  // The bound: by how many steps a worker that begins `step` may be ahead of the slowest worker.
+  // The bound: the number of steps by which a worker that begins `step` may be ahead of the slowest worker.
   virtual uint64_t Lead(uint64_t step) const = 0;
 
  private:

@@ -1,4 +1,5 @@
-// Bulk-synchronous: step t turns version t into t + 1, with one push of every worker.
+// Bulk-synchronous: step t turns version t of the parameters into version t + 1, with one push of every
+// worker.
 #include <numeric>
 
 #include "absl/strings/str_cat.h"

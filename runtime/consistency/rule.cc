@@ -2,7 +2,8 @@
 
 namespace tethys {
 
-// The table of consistencies. Each has a factory, which its own file defines, and a case below.
+// The table of consistencies. Each consistency has a factory, which the file of the consistency defines, and
+// a case in CreateRule.
 std::unique_ptr<ConsistencyRule> CreateBulkSynchronousRule(int workers);
 std::unique_ptr<ConsistencyRule> CreateAsynchronousRule(const proto::Asynchronous& config, int workers,
                                                         int64_t global_batch);

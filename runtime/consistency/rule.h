@@ -1,9 +1,10 @@
-// The rules of a consistency, one class in one file each: which pushes are applied, in which updates, the
-// divisor of an update, which steps may begin, and what the loss of a worker means. Two programs use the
-// rules: the parameter store for pushes that arrive, and the simulation of a job for pushes that it
-// simulates. So a prediction follows the rules of the run. How batches reach the workers is a trait of the
-// strategy's family (runtime/shape/shape_traits.h), which the chief's lease book uses. Pure: no clock,
-// thread, parameters or gradients. Each server has an object of its own, used by one thread.
+// The rules of a consistency: which pushes are applied, in which updates, the divisor of an update, which
+// steps may begin, and what the loss of a worker means. Each consistency is a class in a file of its own. Two
+// programs use the rules: the parameter store applies them to the pushes that arrive, and the simulation of a
+// job applies them to simulated pushes. So a prediction follows the rules of the run. The way in which
+// batches reach the workers is a trait of the strategy's family (runtime/shape/shape_traits.h), which the
+// chief's lease book uses. Pure: no clock, thread, parameters or gradients. Each server has an object of its
+// own, used by one thread.
 //
 //   Open(step)       the first part of a push has arrived
 //   Arrived(worker)  the whole push has arrived; returns the updates that are now due
@@ -16,7 +17,7 @@
 //   stale-synchronous  the pushes of one step that wait  their workers may begin the next  the samples of
 //                                                                                          the step
 //
-// A new consistency is a message in proto/job.proto, a file here and a row in rule.cc.
+// A new consistency needs a message in proto/job.proto, a file in this folder and a case in rule.cc.
 #ifndef TETHYS_RUNTIME_CONSISTENCY_RULE_H_
 #define TETHYS_RUNTIME_CONSISTENCY_RULE_H_
 
@@ -37,13 +38,13 @@ struct PushedStep {
   uint64_t version = 0;        // Version of the parameters that the gradients were computed from.
   int64_t samples = 0;         // Samples of the push; 0: the push adds nothing to the update.
   int64_t global_samples = 0;  // Samples of the step on all workers.
-  uint64_t position = 0;       // Place in the schedule: samples used before the step.
+  uint64_t position = 0;       // Position in the learning-rate schedule: samples used before the step.
 };
 
 // One update of the parameters, with the sum of the pushes of `workers`, in rank order.
 struct DueUpdate {
   std::vector<int> workers = {};
-  int64_t divisor = 0;  // In samples; 0: no push has a sample, and parameters stay unchanged.
+  int64_t divisor = 0;  // In samples. 0: no push has a sample, so the parameters stay unchanged.
   bool operator==(const DueUpdate&) const = default;
 };
 
@@ -56,14 +57,14 @@ class ConsistencyRule {
   virtual ~ConsistencyRule() = default;
 
   // True if each element is updated by itself, as soon as all workers' gradients of the element have arrived,
-  // while gradients of other elements are still in transit. Then the push of a lost worker cannot be taken
-  // back: the loss of a worker within a step breaks the job. Under other consistencies the unapplied push of
-  // a lost worker is discarded.
+  // while gradients of other elements are still in transit. Then the push of a lost worker cannot be removed
+  // from its step: the loss of a worker within a step ends the job, unless a new group undoes the whole step
+  // (ParameterStore::StepBack). Under other consistencies the unapplied push of a lost worker is discarded.
   virtual bool lock_step() const { return false; }
 
   // Checks the first part of a push; the parameters are at `version`. OutOfRange: the push is not for the
   // worker's next step, or its gradients have an impossible version. InvalidArgument: the push's numbers of
-  // samples or its place in the schedule contradict the job or other pushes.
+  // samples or its position in the learning-rate schedule contradict the job or other pushes.
   virtual absl::Status Check(const PushedStep& push, uint64_t version) const = 0;
   void Open(const PushedStep& push) { workers_[push.worker] = {.open = true, .push = push}; }
   // True if parameters for the step may be sent to the worker; always true for a worker that takes no part.
@@ -74,8 +75,8 @@ class ConsistencyRule {
   // Arrived and TakesPart return the updates that are now due. The result is valid until the next call of one
   // of the two functions.
   virtual const std::vector<DueUpdate>& Arrived(int worker) = 0;
-  // If `takes_part` is true, the worker takes part with steps from `clock` on. Otherwise it no longer takes
-  // part, and no other worker waits for it.
+  // If `takes_part` is true, the worker takes part from its step number `clock` on. Otherwise the worker no
+  // longer takes part, and no other worker waits for it.
   virtual const std::vector<DueUpdate>& TakesPart(int worker, bool takes_part, uint64_t clock);
   void Close(int worker);
   // Called when a new process replaces the worker's process: discards the worker's open push.

@@ -51,8 +51,8 @@ void Mirror(const Image<T>& image) {
   }
 }
 
-// Fills the square around (y, x), as far as it lies in the image. If `size` is even, the square has one more
-// row and column before (y, x) than after it.
+// Fills the square around (y, x), as far as the square lies in the image. If `size` is even, the square has
+// one more row above (y, x) than below, and one more column left of (y, x) than right of it.
 template <typename T>
 void Cut(const Image<T>& image, int64_t y, int64_t x, int64_t size, const std::vector<float>& fill) {
   const int64_t left = std::max<int64_t>(0, x - size / 2);

@@ -22,8 +22,8 @@ class Augmentation {
   // colour that fills areas without a pixel of the image.
   Augmentation(const proto::Job& job, const SampleSpec& spec, const InputScaling& scaling);
 
-  // Changes the values of the sample that is used at `job_position`, and also its labels if these are a map.
-  // The values have the type of the spec.
+  // Changes the values of the sample that is used at `job_position`. Also changes its labels if the labels
+  // are a map. The values have the type of the spec.
   void Apply(int64_t job_position, uint8_t* values, int32_t* labels) const;
 
  private:
@@ -36,7 +36,7 @@ class Augmentation {
   const int64_t height_, width_, channels_;
   const bool label_maps_;
   const int32_t ignored_label_;  // The label that padding gets in label maps.
-  std::vector<float> mean_;      // [channels]; whole numbers if samples are bytes.
+  std::vector<float> mean_;      // [channels]; integral if the samples are bytes.
 };
 
 }  // namespace tethys

@@ -27,8 +27,8 @@ class ByteSource {
   // Fills `out` with the bytes from `offset` on. These bytes must lie within the file. Blocks. DataLoss: the
   // file has become shorter since it was opened or, on another machine, has changed.
   virtual absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> out) const = 0;
-  // Removes a damaged file if it is a copy in the host's cache, so that the next start makes the copy anew.
-  // Returns false if the file is no copy.
+  // If the file is a damaged copy in the host's cache, removes the copy, so that the next start fetches it
+  // again. Returns false if the file is no copy.
   virtual bool RemoveCopy() const { return false; }
 };
 
@@ -42,8 +42,8 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFile(const std::string& pa
 // True if a path of a job is a URL. No local file has such a path.
 bool IsUrlPath(const std::string& path);
 
-// The path with the working directory before it, unless it is absolute or a URL. Every process of the host
-// can use the result.
+// Returns an absolute path or a URL unchanged, and puts the working directory before any other path. Every
+// process of the host can use the result.
 std::string AbsolutePath(const std::string& path);
 
 // The state of a regular local file.

@@ -7,7 +7,7 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kBuffer = 1 << 16;
-// The most bytes that zlib is given at a time, because zlib counts bytes in an unsigned int.
+// The most bytes that are passed to zlib in one call, because zlib counts bytes in an unsigned int.
 constexpr int64_t kLargestStep = int64_t{1} << 30;
 constexpr int kGzip = 16 + MAX_WBITS;
 

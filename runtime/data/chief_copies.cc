@@ -19,9 +19,9 @@
 namespace tethys {
 namespace {
 
-constexpr int kMostTries = 5;  // The most tries to read from the chief without receiving a byte.
+constexpr int kMostTries = 5;  // The most consecutive tries to read from the chief that receive no byte.
 
-// The path of the copy of the chief's file `path`, which lies in the folder `entry` of the cache.
+// The path at which the copy of the chief's file `path` lies in the cache's folder `entry`.
 std::string PathInEntry(const std::string& entry, absl::string_view path) {
   return absl::StrCat(entry, path.substr(0, 1) == "/" ? "" : "/", path);
 }
@@ -84,12 +84,12 @@ class Copies {
          ReadFromChief read)
       : cache_(cache), files_(files), read_(read) {}
 
-  // The paths of the copies of all files that `named` names. In the data, these paths replace the path on the
-  // chief's machine.
+  // Fetches the files that `named` names. Returns the paths of the copies, which replace the path of `named`
+  // in the job's data.
   absl::StatusOr<std::vector<std::string>> Of(const ChiefPath& named) {
     std::vector<const proto::ChiefFile*> files;
     CacheKey key;
-    bool whole = false;  // True: `named` is the path of one file or of a folder.
+    bool whole = false;  // True: `named` is the path of one file or of a folder, not a pattern.
     for (const proto::ChiefFile& file : files_) {
       if (!Covers(named, file.path())) continue;
       if (!StaysBelow(file.path()) || file.size() < 0) {

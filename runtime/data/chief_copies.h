@@ -14,9 +14,9 @@
 
 namespace tethys {
 
-// Reads a file of the chief from `offset` on: calls `take` with the bytes, until the file ends or `take`
-// returns an error, which is then returned. Unavailable: the stream broke; the rest can be read by another
-// call.
+// Reads a file of the chief from `offset` on. Calls `take` with each piece of bytes, until the file ends or
+// `take` returns an error, which is then returned. Unavailable: the stream broke; another call can read the
+// rest.
 using ReadFromChief = absl::FunctionRef<absl::Status(
     const std::string& path, int64_t offset, absl::FunctionRef<absl::Status(absl::string_view bytes)> take)>;
 

@@ -88,7 +88,7 @@ absl::Status ChiefFiles::Add(const std::string& path, const std::string& folder)
                                                    ", to ", place.real,
                                                    ": name the target of the link, or its folder, instead"));
   }
-  // A file of a set may be empty (sample_files.h).
+  // If a data set has several files, a file of the set may be empty (sample_files.h).
   const absl::StatusOr<std::shared_ptr<const ByteSource>> bytes = OpenLocalFile(place.real);
   if (!bytes.ok() && !IsEmptyFile(bytes.status())) return bytes.status();
   TETHYS_ASSIGN_OR_RETURN(place.version, FileVersion(place.real));

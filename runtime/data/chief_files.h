@@ -1,5 +1,5 @@
-// The chief's side of chief:// files: lists the files that a job names, and reads them. Workers fetch them
-// (chief_copies.h). Immutable and thread-safe.
+// The chief's side of chief:// files: lists the files that a job names, and reads these files. Workers fetch
+// the files from the chief (chief_copies.h). Immutable and thread-safe.
 #ifndef TETHYS_RUNTIME_DATA_CHIEF_FILES_H_
 #define TETHYS_RUNTIME_DATA_CHIEF_FILES_H_
 
@@ -44,7 +44,7 @@ class ChiefFiles {
   std::map<std::string, Place> places_;
 };
 
-// The files whose presence shows that a host other than the chief's has the data: the files of DataFiles,
+// If a host other than the chief's has all of these files, it has the data. The files are those of DataFiles,
 // without the files of the chief (chief://).
 absl::StatusOr<std::vector<std::string>> DataFilesOfWorkers(const proto::Data& data);
 

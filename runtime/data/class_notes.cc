@@ -70,7 +70,7 @@ bool SortedByClass(const std::vector<int32_t>& labels, const Counts& counts) {
   return expected >= 10 && static_cast<double>(changes) < 0.25 * expected;
 }
 
-// Says by which fields a job selects a part of its files.
+// Names the fields by which a job selects a part of its files.
 std::string PartsText(const proto::Data& data) {
   std::vector<std::string> fields;
   if (data.validation_samples() > 0)
@@ -116,7 +116,7 @@ class Notes {
                                         : "test samples do";
   }
 
-  // Notes classes that training never sees.
+  // Adds a note if there are classes that training never sees.
   void NoteTraining() {
     Counts seen = files_;
     for (const auto& [label, count] : test_) seen[label] += count;
@@ -132,7 +132,7 @@ class Notes {
         sorted ? OrderRemedy(data_) : ": look at the labels of the files"));
   }
 
-  // Notes classes that the job declares but no file has.
+  // Adds a note if there are classes that the job declares but no file has.
   void NoteDeclared() {
     const auto samples = static_cast<double>(train_.empty() ? 0 : splits_.train.labels.size());
     const auto classes = static_cast<double>(classes_);
@@ -146,7 +146,7 @@ class Notes {
                                   ": look at the labels, or lower data.classes"));
   }
 
-  // Notes classes that training sees but validation does not.
+  // Adds a note if there are classes that training sees but validation does not.
   void NoteValidation() {
     const auto samples = static_cast<int64_t>(splits_.validation.labels.size());
     if (samples == 0) return;
@@ -156,7 +156,7 @@ class Notes {
                                   ", but training samples do", OrderRemedy(data_)));
   }
 
-  // Notes a shuffle or a sharding that keeps the order of files that are sorted by class.
+  // Adds a note if the files are sorted by class and the shuffle or the sharding keeps their order.
   void NoteOrder(int64_t workers) {
     if (!SortedByClass(splits_.train.labels, train_)) return;
     const bool blocks = data_.shuffle().has_blocks();

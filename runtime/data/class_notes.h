@@ -1,5 +1,6 @@
-// Notes on the classes of a job's splits before it trains: a class that training never sees, and files sorted
-// by class where the job takes a part of them or keeps their order. Pure; any thread.
+// Notes on the classes of a job's splits, made before the job trains. The notes concern classes that training
+// never sees, and files that are sorted by class although the job uses only a part of these files or keeps
+// their order. Pure; any thread.
 #ifndef TETHYS_RUNTIME_DATA_CLASS_NOTES_H_
 #define TETHYS_RUNTIME_DATA_CLASS_NOTES_H_
 

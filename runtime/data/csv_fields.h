@@ -57,8 +57,8 @@ enum class CsvFieldKind {
 };
 CsvFieldKind KindOfField(absl::string_view field);
 
-// Why a field is refused, and the remedy: "is no number: its decimal comma must be a point". Requires that
-// ParseCsvFloat refuses the field. `delimiter` is the delimiter of the file.
+// The reason why a field is refused, and the remedy: "is no number: its decimal comma must be a point".
+// Requires that ParseCsvFloat refuses the field. `delimiter` is the delimiter of the file.
 std::string FaultOfField(absl::string_view field, char delimiter);
 
 }  // namespace tethys

@@ -41,7 +41,8 @@ bool NamesRowNumbers(absl::string_view field) {
          absl::EqualsIgnoreCase(field, "rownames");
 }
 
-// How many lines after the header begin with the numbers 0, 1, 2, ... or 1, 2, 3, ..., one number per line.
+// Looks at the first lines after the header, at most kLinesLookedAt. If they begin with the numbers 0, 1, 2,
+// ... or 1, 2, 3, ..., one number per line, returns how many lines these are; otherwise returns 0.
 absl::StatusOr<int64_t> RowsCounted(const CsvLines& lines, int64_t header, char delimiter) {
   int64_t first = 0, rows = 0;
   for (; rows < std::min(kLinesLookedAt, lines.size() - header); ++rows) {

@@ -22,7 +22,7 @@ bool IsCsvHeader(absl::string_view line, char delimiter);
 // header to name the delimiter.
 bool IsSeparatorLine(absl::string_view line);
 
-// How a file's lines are split into columns.
+// The division of a file's lines into columns.
 struct CsvColumns {
   char delimiter = ',';
   int64_t count = 0;
@@ -30,8 +30,8 @@ struct CsvColumns {
 };
 
 // Sentences on possible mistakes at the beginning of a file with `header` lines of headers: a header of
-// numbers that is read as a sample, and row numbers that are read as values. Reads a few lines. Requires
-// lines behind the header.
+// numbers that is read as a sample, and row numbers that are read as values. Reads a few lines. Requires at
+// least one line after the header.
 absl::StatusOr<std::vector<std::string>> CsvBeginningNotes(const CsvLines& lines, int64_t header,
                                                            const CsvColumns& columns);
 

@@ -23,7 +23,7 @@ constexpr size_t kMostShown = 40;  // The most characters of a field that an err
 
 // ------------------------------------------------------------------------------------------ samples
 
-// How the lines of a part are read.
+// The settings with which the lines of a part are read.
 struct Reading {
   char delimiter = ',';
   LabelRules rules;
@@ -62,7 +62,7 @@ absl::Status ParseByte(absl::string_view field, int64_t column, absl::FunctionRe
   return absl::OkStatus();
 }
 
-// Why a field is no class, and the remedy.
+// The reason why a field is no class, and the remedy.
 absl::string_view FaultOfClass(absl::string_view field) {
   static constexpr char kNoClass[] =
       "is no class (a class is an integer): correct it, or name the right column in data.csv.label_column";
@@ -225,8 +225,8 @@ absl::Status CheckIsText(const std::string& path, const ByteSource& bytes) {
   std::vector<uint8_t> begin(std::min(kTellingBytes, bytes.size()));
   TETHYS_RETURN_IF_ERROR(bytes.ReadAt(0, absl::MakeSpan(begin)));
   const KnownFormat format = FormatOfBytes(begin);
-  // A file of text only is accepted even if it begins like a binary format, because the first name of a
-  // header may be PAR1 or GIF89.
+  // A file that contains only text is accepted even if its beginning matches a binary format, because the
+  // first name of a header may be PAR1 or GIF89.
   if (format.name.empty() || (!format.text && HoldsTextOnly(begin))) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       path, ": the file is not text with one sample per line, but ", format.name, ": ", format.remedy));
@@ -292,7 +292,7 @@ absl::Status AddNotes(const Files& files, const Reading& reading, std::vector<st
   return absl::OkStatus();
 }
 
-// Opens the files of a part, and sets how they are read.
+// Opens the files of a part, and sets `reading`.
 absl::StatusOr<Files> OpenFiles(const proto::Data& data, DataPart part, const LabelRules& rules,
                                 Reading& reading) {
   TETHYS_ASSIGN_OR_RETURN(reading, ReadingOf(data.csv(), rules));

@@ -24,10 +24,10 @@ struct DataHeader {
   int64_t samples = 0;
   SampleSpec spec;
   // The number of samples of each of the part's files, in the order of the files. Empty: the format does not
-  // spread samples over files that workers could share out.
+  // spread samples over several files that could be divided among workers.
   std::vector<int64_t> file_samples = {};
-  // Where the values and the labels lie (a file, an array of an archive or a folder), for errors; both may
-  // lie in one file.
+  // For errors: the names of the places that hold the values and the labels. A place is a file, an array of
+  // an archive or a folder. Both places may be in one file.
   std::string values_name;
   std::string labels_name;
   // Sentences for the user, each naming its file: what is left out, and what looks like a mistake.
@@ -45,9 +45,9 @@ struct DataFormat {
   // that has these files is taken to have the part. NotFound: no file matches a pattern, or a folder does not
   // exist.
   absl::StatusOr<std::vector<std::string>> (*files)(const proto::Data& data, DataPart part) = nullptr;
-  // Every file of a part, if `files` returns only some of them; otherwise null.
+  // Returns every file of a part. Null if `files` already returns every file.
   absl::StatusOr<std::vector<std::string>> (*every_file)(const proto::Data& data, DataPart part) = nullptr;
-  // Where the data lie, for reports: "data/fashion-mnist".
+  // The place of the data, for reports: "data/fashion-mnist".
   std::string (*place)(const proto::Data& data) = nullptr;
   // The names of the classes by their numbers; null if the format has no names.
   absl::StatusOr<std::vector<std::string>> (*class_names)(const proto::Data& data) = nullptr;
@@ -64,8 +64,8 @@ struct DataFormat {
   absl::StatusOr<DataHeader> (*read_header)(const proto::Data& data, DataPart part,
                                             const LabelRules& rules) = nullptr;
   // Opens the part; has the errors of read_header, too. InvalidArgument: a label that `rules` do not accept,
-  // or a target that is not finite. A format that holds its samples in memory checks this here. Other formats
-  // check it when samples are read.
+  // or a target that is not finite. A format that holds its samples in memory finds such a label or target
+  // here. Other formats find it when the sample is read.
   absl::StatusOr<std::shared_ptr<const SampleSource>> (*open)(const proto::Data& data, DataPart part,
                                                               const LabelRules& rules) = nullptr;
 };

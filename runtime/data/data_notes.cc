@@ -28,7 +28,7 @@ SplitLabels LabelsOf(const SampleSource& source, const LabelRules& rules, int64_
 }
 
 std::shared_ptr<const SampleSource> OpenLabels(const DataHeader& header) {
-  // If the file is on another machine, each read of a label needs a request.
+  // Labels in a file on another machine are not read, because the read of each label would need a request.
   if (header.open_labels == nullptr || IsUrlPath(header.labels_name)) return nullptr;
   absl::StatusOr<std::shared_ptr<const SampleSource>> source = header.open_labels();
   return source.ok() ? *std::move(source) : nullptr;

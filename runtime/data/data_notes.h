@@ -12,9 +12,9 @@
 
 namespace tethys {
 
-// Sentences on channels that seem to be the first axis, and on the classes of the splits (class_notes.h). The
-// first `used` samples of `train` are trained on. `test` is null without a test. A label that cannot be read
-// is no error here, because training will report it.
+// Returns sentences about channels that seem to be the first axis, and about the classes of the splits
+// (class_notes.h). The first `used` samples of `train` are trained on. `test` is null without a test. A label
+// that cannot be read is no error here, because training will report it.
 std::vector<std::string> DataNotes(const proto::Job& job, const DataHeader& train, int64_t used,
                                    const DataHeader* test);
 

@@ -154,7 +154,7 @@ struct Opened {
   OpenedSamples train, test = nullptr;  // `test` stays null without a test.
 };
 
-// Opens both parts at the same time, because each may have to be unpacked.
+// Opens both parts: at the same time if the test part must be unpacked, otherwise the training part first.
 Opened OpenParts(const proto::Job& job, const Headers& headers, const UsedSamples& train,
                  const UsedSamples& test) {
   Opened opened;

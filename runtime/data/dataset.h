@@ -38,7 +38,7 @@ class Dataset {
   absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const {
     return source_->Read(first_ + index, values, labels);
   }
-  // As SampleSource::Expect.
+  // Like SampleSource::Expect, for the sample `index` of this split.
   void Expect(int64_t index) const { source_->Expect(first_ + index); }
   absl::Status ReadValues(int64_t index, uint8_t* values) const { return Read(index, values, nullptr); }
   absl::Status ReadLabels(int64_t index, int32_t* labels) const { return Read(index, nullptr, labels); }
@@ -66,7 +66,8 @@ struct DatasetSizes {
   // The number of training samples in each file, without the validation split and without the samples beyond
   // limit_samples; empty if DataHeader::file_samples is empty.
   std::vector<int64_t> file_samples;
-  // The notes on the training and the test part (DataHeader), then on both together (data_notes.h).
+  // First the notes on the training part and the test part (DataHeader::notes), then the notes on both parts
+  // together (data_notes.h).
   std::vector<std::string> notes;
 };
 
@@ -77,7 +78,7 @@ absl::StatusOr<DatasetSizes> ReadDatasetSizes(const proto::Job& job);
 
 struct Datasets {
   std::shared_ptr<const Dataset> train;
-  std::shared_ptr<const Dataset> validation;  // Null without a validation split. Has the source of `train`.
+  std::shared_ptr<const Dataset> validation;  // Null without a validation split. Shares `train`'s source.
   std::shared_ptr<const Dataset> test;        // Null without test data.
   std::vector<int64_t> file_samples;          // As in DatasetSizes.
   // The key of values in the host's cache that were computed from the training samples. Empty: no such values
@@ -87,22 +88,22 @@ struct Datasets {
 
 // Opens the data, with the checks of ReadDatasetSizes and of DataFormat::open.
 absl::StatusOr<Datasets> LoadDatasets(const proto::Job& job);
-// As LoadDatasets, without data.cache, for programs that read each sample at most once.
+// Like LoadDatasets, but ignores data.cache. For programs that read each sample at most once.
 absl::StatusOr<Datasets> LoadDatasetsUncached(proto::Job job);
 
 // Checks the labels of data that must be unpacked, as far as this is quick. So mistakes that workers would
 // find in LoadDatasets are found before a job starts.
 absl::Status CheckLabelFiles(const proto::Job& job);
 
-// The standardisation that the job specifies, or that is computed from the data if the job says so, with the
-// errors of ComputeScaling (input_scaling.h).
+// Returns the standardisation that the job specifies, or computes it from the data if the job says so. Has
+// the errors of ComputeScaling (input_scaling.h).
 absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Dataset& train);
-// As ResolveScaling above, but computed once per host: the first process stores the result in the host's
-// cache, where other processes find it.
+// Like ResolveScaling above, but computes the standardisation once per host: the first process stores the
+// result in the host's cache, where other processes find it.
 absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Datasets& datasets);
 
-// As ResolveScaling, but never reads a sample. nullopt: the scaling must be computed, and no process of this
-// host has stored it for the present files. `train` and `validation` are the numbers of samples from
+// Like ResolveScaling, but never reads a sample. nullopt: the scaling must be computed, and no process of
+// this host has stored it for the present files. `train` and `validation` are the numbers of samples from
 // ReadDatasetSizes.
 absl::StatusOr<absl::optional<InputScaling>> FindScaling(const proto::Job& job, const SampleSpec& spec,
                                                          int64_t train, int64_t validation);

@@ -39,8 +39,8 @@ Times TimesOf(const std::string& path) {
   return stat(path.c_str(), &info) == 0 ? Times{info.st_mtim} : Times();
 }
 
-// True if a name is KIND-KEY or KIND-KEY.SUFFIX, and not the name of a lock or of an unfinished entry. A
-// folder that a job names may contain other files.
+// True if a name is KIND-KEY or KIND-KEY.SUFFIX, and not the name of a lock or of an unfinished entry. Other
+// names occur, because the cache may lie in a folder that the job names, which may contain other files.
 bool NamesAnEntry(absl::string_view name) {
   if (absl::EndsWith(name, kPartial) || absl::EndsWith(name, kLock)) return false;
   const size_t dash = name.find('-');
@@ -106,7 +106,7 @@ absl::StatusOr<std::string> HostCache::FolderOf(const std::string& folder) {
   const absl::StatusOr<std::string> home = HomeFolder();
   if (!home.ok())
     return Annotate(home.status(), "data.cache_dir is not set, and the cache has no default folder");
-  return absl::StrCat(*home, "/.cache/tethys/data");  // Beside the folder of builds.
+  return absl::StrCat(*home, "/.cache/tethys/data");  // ~/.cache/tethys also has the folder of builds.
 }
 
 absl::StatusOr<HostCache> HostCache::Open(const std::string& folder, Nanoseconds patience) {
@@ -154,7 +154,8 @@ absl::StatusOr<absl::optional<CacheLock>> HostCache::TryLock(absl::string_view n
     if (errno == EWOULDBLOCK || errno == EINTR) return absl::optional<CacheLock>();
     return ErrnoStatus(errno, absl::StrCat("cannot lock ", path, " (data.cache_dir)"));
   }
-  // The last holder may have removed the file between these two calls.
+  // The process that held the lock before may have removed the file between the call that opened the file and
+  // the call that locked it.
   if (!IsOpenFile(file.get(), path)) return absl::optional<CacheLock>();
   const std::string number = absl::StrCat(getpid(), "\n");
   if (ftruncate(file.get(), 0) == 0) {
@@ -197,7 +198,8 @@ absl::StatusOr<std::string> HostCache::Entry(const std::string& name, Accept acc
   const std::string path = PathOf(name), partial = absl::StrCat(path, kPartial);
   const auto there = [&] { return FileExists(path) && accept(path); };
   if (there()) return path;
-  // All processes that wait for this entry take it as soon as it appears, not one after the other.
+  // Stops waiting for the lock as soon as the entry exists, so that all waiting processes can use the entry
+  // at once, not one after the other.
   TETHYS_ASSIGN_OR_RETURN(const absl::optional<CacheLock> lock, LockUnless(name, there));
   if (!lock.has_value()) return path;
   // Another process may have made the entry while this process waited for the lock.

@@ -72,7 +72,7 @@ class HostCache {
   const std::string& folder() const { return folder_; }
   std::string PathOf(absl::string_view name) const { return absl::StrCat(folder_, "/", name); }
 
-  // Writes the entry to `path`, which does not exist, and calls `progressed` repeatedly.
+  // Writes the entry to `path`, which does not exist yet, and calls `progressed` repeatedly.
   using Make = absl::FunctionRef<absl::Status(const std::string& path, absl::FunctionRef<void()> progressed)>;
   // Returns true if an existing entry is usable. A damaged entry is not usable and is made anew.
   using Accept = absl::FunctionRef<bool(const std::string& path)>;
@@ -83,10 +83,10 @@ class HostCache {
   // Takes the lock of `name`; waits while another process holds the lock. DeadlineExceeded names a process
   // that has held the lock for kPatience without showing progress.
   absl::StatusOr<CacheLock> Lock(const std::string& name) const;
-  // As Lock, but stops waiting once `there` returns true, and then returns nullopt.
+  // Like Lock, but stops waiting once `there` returns true, and then returns nullopt.
   absl::StatusOr<absl::optional<CacheLock>> LockUnless(const std::string& name,
                                                        absl::FunctionRef<bool()> there) const;
-  // As Lock, without waiting; nullopt if another process or thread holds the lock.
+  // Like Lock, but never waits. nullopt: another process or thread holds the lock.
   absl::StatusOr<absl::optional<CacheLock>> TryLock(absl::string_view name) const;
 
  private:

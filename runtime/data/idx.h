@@ -28,7 +28,7 @@ enum class IdxKind {
   kTargets,  // float32; [count, ...]
 };
 
-// A byte array that grows in place if the system can remap pages. It then needs no copy and no second buffer.
+// A byte array. If the system can remap pages, the array grows in place, without a copy and a second buffer.
 // Move-only.
 class ByteBuffer {
  public:

@@ -160,7 +160,8 @@ absl::StatusOr<Listing> List(const proto::Data& data, DataPart part, const Label
 bool Resizes(const proto::Data& data) { return data.has_resize(); }
 
 // The number of pictures, in the order of the listing, that are examined for colour, for 16 bits or for their
-// size: enough to find a kind that one in a hundred has, and few enough to open on a network disk.
+// size: enough to find a property that one picture in a hundred has, and few enough to open on a network
+// disk.
 constexpr size_t kMostLookedAt = 1024, kMostLookedAtForBits = 64, kMostLookedAtForSize = 64;
 
 // The kind of a picture, even if its JPEG file begins with long metadata, as files of cameras do.
@@ -236,8 +237,9 @@ absl::StatusOr<std::string> FewBitsNote(const Listing& listing) {
 
 class ImageFolderSource final : public SampleSource {
  public:
-  // `packed` contains the pictures of the listing; null: each picture is read from its file. `any_colour`:
-  // grey and colour are converted to each other, because the job gives the number of channels.
+  // `packed` contains the pictures of the listing; null: each picture is read from its file. `any_colour` is
+  // true if the job gives the number of channels: grey and colour pictures are then converted to this number.
+  // Otherwise a colour picture is an error if the samples are grey.
   ImageFolderSource(SampleSpec spec, Listing listing, std::shared_ptr<const PackedPictures> packed,
                     bool resize, bool any_colour)
       : SampleSource(std::move(spec), static_cast<int64_t>(listing.pictures.size())),

@@ -65,8 +65,8 @@ absl::StatusOr<Moments<Sum>> SumOf(const Dataset& train, const std::vector<Value
   return sums;
 }
 
-// The first values of the first sample, one for each channel: sums of floats far from 0 lose no digits if
-// they are sums of distances from such a value.
+// The first values of the first sample, one for each channel. Floats are summed as distances from these
+// values: sums of floats far from 0 would lose digits.
 absl::StatusOr<std::vector<float>> OriginsOf(const Dataset& train, int64_t channels) {
   std::vector<float> sample(train.sample_elements());
   TETHYS_RETURN_IF_ERROR(train.ReadValues(0, reinterpret_cast<uint8_t*>(sample.data())));

@@ -50,7 +50,8 @@ class EndsOfSource final : public SampleSource {
   const int64_t first_;
 };
 
-// Sets `failed` if a sample could not be read. This is an error of the data, not of the cache.
+// Reads another source, and sets `failed` if a sample could not be read. Such a failure is an error of the
+// data, not of the cache.
 class WatchedSource final : public SampleSource {
  public:
   WatchedSource(std::shared_ptr<const SampleSource> source, std::atomic<bool>& failed)
@@ -96,7 +97,7 @@ absl::Status CheckRoom(const HostCache& cache, const SampleCacheContent& content
 //   host NAME OF THE HOST
 //   VERSION<tab>PATH                                                                           for each file
 //
-// A version of a file never returns, so an entry of an earlier version is useless.
+// A changed file never gets the same version again, so an entry of an earlier version is useless.
 
 constexpr char kOf[] = ".of";
 constexpr int64_t kMostOfBytes = 1 << 26;
@@ -209,7 +210,7 @@ absl::StatusOr<std::string> SamplesKey(const proto::Job& job, DataPart part, con
   constexpr int64_t kVersion = 2;  // Must be raised when a format decodes or resizes differently.
   const proto::Data& data = job.data();
   proto::Data kept = data;
-  // These fields change which samples are used, and how, but not the samples themselves.
+  // These fields determine which samples are used, and how they are used. They do not change the samples.
   kept.clear_validation_samples();
   kept.clear_limit_samples();
   kept.clear_mean();

@@ -1,7 +1,7 @@
-// Decides which samples of a job are kept in the host's cache, and opens them from there or from their files.
-// Samples that must be unpacked or parsed are kept even if the job does not ask for a cache: then one process
-// of a host unpacks or parses them for all processes, and for the next run. If the cache cannot be used, or
-// has too little space, such samples are read without the cache.
+// Decides which samples of a job are kept in the host's cache, and opens samples from the cache or from their
+// files. Samples that must be unpacked or parsed are kept even if the job does not ask for a cache: then one
+// process of a host unpacks or parses the samples for all processes, and for the next run. If the cache
+// cannot be used, or has too little space, such samples are read without the cache.
 #ifndef TETHYS_RUNTIME_DATA_KEPT_SAMPLES_H_
 #define TETHYS_RUNTIME_DATA_KEPT_SAMPLES_H_
 
@@ -16,8 +16,8 @@
 
 namespace tethys {
 
-// How many samples of a part the job uses. The first samples are for training or the test, the last samples
-// for the validation.
+// The numbers of samples of a part that the job uses: the first samples for training or for the test, the
+// last samples for the validation.
 struct UsedSamples {
   int64_t first = 0, last = 0;
 };
@@ -31,7 +31,7 @@ bool KeepsSamples(const proto::Data& data, DataPart part, const SampleSpec& spec
 // True if reading this many training samples, which the job uses, requires much unpacking or parsing. Also
 // accepts data with chief:// in their paths, as the functions of dataset.h do.
 bool UnpacksSamples(const proto::Data& data, const SampleSpec& spec, int64_t samples);
-// True if a mean and a deviation that are computed from this many training samples are kept.
+// True if the mean and deviation computed from this many training samples are kept in the host's cache.
 bool KeepsScaling(const proto::Data& data, const SampleSpec& spec, int64_t samples);
 
 // A hash of everything that determines the samples: the fields of the job, the files and their versions. Has

@@ -73,7 +73,8 @@ absl::optional<InputScaling> KeptScaling::Read(const std::string& path) const {
   if (text.substr(sum) != SumLine(text.substr(0, sum)) || first != Head().substr(0, end_of_first)) {
     return absl::nullopt;
   }
-  // The next line is for people only: fields that do not affect the samples may differ.
+  // Skips the next line, which is only for people who read the file. The line may differ from Head(), because
+  // it also shows fields of the job that do not affect the samples.
   text = text.substr(0, sum);
   text.remove_prefix(std::min(text.size(), text.find('\n', end_of_first) + 1));
   InputScaling scaling = {.mean = {}, .deviation = {}, .type = origin_.type};

@@ -43,7 +43,7 @@ class KeptScaling {
 
   using Compute = absl::FunctionRef<absl::StatusOr<InputScaling>(absl::FunctionRef<void()> progressed)>;
   // Returns the stored value. If there is none, calls `compute`, and stores the result if the cache can be
-  // used. Other processes wait until the value is stored. Has the errors of `compute` only.
+  // used. Other processes wait until the value is stored. The only errors are the errors of `compute`.
   absl::StatusOr<InputScaling> FindOrMake(Compute compute) const;
 
  private:

@@ -16,9 +16,9 @@ namespace tethys {
 inline constexpr int64_t kTellingBytes = 512;
 
 struct KnownFormat {
-  absl::string_view name;    // "a pickle of Python"; empty: unknown.
-  absl::string_view remedy;  // What the user should do, as an imperative.
-  bool text = false;         // The file is text, as a CSV file is.
+  absl::string_view name;    // For example "a pickle of Python"; empty if the format is unknown.
+  absl::string_view remedy;  // Advice for the user, as an imperative.
+  bool text = false;         // True if a file of this format can be text only.
 };
 
 // `begin`: the first kTellingBytes bytes of a file, or all bytes of a shorter file.

@@ -14,10 +14,10 @@ namespace tethys {
 struct LabelRules {
   bool targets = false;  // Labels are float32 values instead of classes.
   int64_t classes = 0;   // Labels from 0 to `classes` - 1 are accepted.
-  int ignored = -1;      // This label is accepted, too, unless it is negative.
+  int ignored = -1;      // One more label that is accepted (ignore_label); negative: none.
 
   bool Accepts(int64_t label) const { return label >= 0 && (label < classes || label == ignored); }
-  // The fault of a label that is not accepted: "outside the 10 classes of data.classes (0 to 9)".
+  // Says why a label is not accepted, for errors: "outside the 10 classes of data.classes (0 to 9)".
   std::string OutsideText() const;
   // InvalidArgument: the job takes targets, but `source` ("data.cifar") has classes.
   absl::Status CheckTakeClasses(absl::string_view source) const;

@@ -37,7 +37,7 @@ class BatchLoader {
     int prefetch_batches = 0;  // Batches that are built ahead. 0: the loader has no threads.
     int threads = 1;           // The number of threads that build batches; at least 1.
     int taken_ahead = 0;       // Batches that the caller takes before it needs them; adds to the capacity.
-    // Changes the samples of announcements that have an order. Null: no sample is changed.
+    // Applied to the samples of batches that are announced with an order. Null: no sample is changed.
     std::shared_ptr<const Augmentation> augmentation = nullptr;
   };
   static int64_t Buffers(const Options& options) { return Capacity(options) + 1; }

@@ -30,10 +30,10 @@ enum class NpyExtent {
   kValues,
 };
 
-// `path` is the path of a .npy file, or FILE.npz#MEMBER. InvalidArgument: the file is neither, or its array
-// is not supported: pickled objects, types other than integers and float32, Fortran order, no axis, or an
-// axis of size 0. NotFound: there is no such file or member; the error lists the archive's members. DataLoss:
-// the file is truncated or damaged.
+// `path` is the path of a .npy file, or FILE.npz#MEMBER. InvalidArgument: the file is neither a .npy file nor
+// an archive, or the array is not supported: pickled objects, types other than integers and float32, Fortran
+// order, no axis, or an axis of size 0. NotFound: there is no such file or member; the error lists the
+// archive's members. DataLoss: the file is truncated or damaged.
 absl::StatusOr<NpyArray> OpenNpyArray(const std::string& path, NpyExtent extent);
 
 // A type of NumPy with its name, for errors: "<f8 (float64)".
@@ -42,7 +42,8 @@ std::string NpyTypeText(absl::string_view type);
 // The path of the file that contains an array: FILE.npz for FILE.npz#MEMBER; other paths unchanged.
 std::string NpyFileOf(const std::string& path);
 
-// True if the array's values would be held in memory. False if this cannot be found out.
+// True if OpenNpyArray would hold the array's values in memory, because they are compressed. False if the
+// file or the member cannot be opened.
 bool IsHeldInMemory(const std::string& path);
 
 }  // namespace tethys

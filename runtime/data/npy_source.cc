@@ -1,5 +1,5 @@
-// Arrays of NumPy (npy_array.h), one with the values of the samples and one with their labels. Values stay in
-// their file, unless it is a compressed archive; labels are held in memory.
+// Samples in two arrays of NumPy (npy_array.h): one array contains the values, the other contains the labels.
+// Values stay in their file, unless the file is a compressed archive. Labels are held in memory.
 #include "runtime/data/npy_source.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ int64_t BytesHeld(const proto::Data& data, const SampleSpec& spec) {
 
 bool Unpacks(const proto::Data& data, DataPart part) { return IsHeldInMemory(PathsOf(data, part).images); }
 
-// The arrays of a part, whose types have been checked, and the form of its samples.
+// The arrays of one part of the data (DataPart), whose types have been checked, and the part's SampleSpec.
 struct Pair {
   NpyArray images, labels;
   SampleSpec spec;

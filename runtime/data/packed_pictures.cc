@@ -47,7 +47,8 @@ uint32_t SumOf(const std::vector<uint32_t>& sums) {
   return Crc32c({reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(uint32_t)});
 }
 
-// Reads the checksums behind the pictures; false if they are damaged, or the file has another size.
+// Reads the checksums that follow the pictures. Returns false if the checksums are damaged, or if the size of
+// the pack is not content.file_bytes().
 bool ReadSums(int fd, const Content& content, std::vector<uint32_t>& sums) {
   struct stat info;
   sums.resize(content.count() + 1);
@@ -61,8 +62,8 @@ bool ReadSums(int fd, const Content& content, std::vector<uint32_t>& sums) {
   return SumOf(sums) == own;
 }
 
-// Writes the pictures one after another. Sets `damage` if the error is an error of a picture's file, not of
-// the cache.
+// Writes the pictures one after another. If a picture's file causes the error, sets `damage` to this error.
+// An error of the cache does not set `damage`.
 absl::Status Pack(const Content& content, PathOf path_of, const Deadline& deadline, const std::string& path,
                   absl::FunctionRef<void()> progressed, absl::Status& damage) {
   const FileDescriptor out(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));

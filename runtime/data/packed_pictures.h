@@ -2,7 +2,8 @@
 // closing a file takes six times as long as reading a few kilobytes of an open file, and on a network file
 // system each of these calls takes a round trip to the server. Blocks on the disk. The file holds
 //
-//   the pictures' files, one after another, u32 CRC-32C of each, u32 CRC-32C of these numbers; little-endian
+//   the pictures' files, one after another, u32 CRC-32C of each file, u32 CRC-32C of these checksums;
+//   little-endian
 #ifndef TETHYS_RUNTIME_DATA_PACKED_PICTURES_H_
 #define TETHYS_RUNTIME_DATA_PACKED_PICTURES_H_
 
@@ -23,19 +24,21 @@ namespace tethys {
 // Immutable; thread-safe.
 class PackedPictures {
  public:
-  // Fewer pictures, or pictures with more bytes on average or in all, are not packed: decoding a large
-  // picture takes far longer than opening it, and a copy takes more disk space.
+  // Pictures are packed only if there are at least kLeastPictures of them, with at most kMostAverage bytes on
+  // average and kMostBytes in all. Decoding a large picture takes far longer than opening its file, and the
+  // copy of a large picture takes more disk space.
   static constexpr int64_t kLeastPictures = 1000;
   static constexpr int64_t kMostAverage = 16 << 10;
   static constexpr int64_t kMostBytes = int64_t{512} << 20;
   // The longest time by which packing may delay the start of a job.
   static constexpr Nanoseconds kPatience = 10 * kSecond;
 
-  // Packs `count` pictures, unless the cache holds a pack of the present files: a file with another size or
-  // time of change makes another pack. `cache_dir` is the `folder` that HostCache::Open gets. Returns null if
-  // the pictures are not small, or if the cache cannot be used or is full; then each picture is read from its
-  // own file. Has the errors of StateOfLocalFile and ReadPictureFile; DataLoss: a file changed while it was
-  // packed.
+  // Opens the pack of `count` pictures in the cache. Packs the pictures if the cache has no such pack, or if
+  // the size or modification time of a file has changed since. `cache_dir` is the `folder` that
+  // HostCache::Open gets. Returns null if the pictures are not packed, because they are not small, because
+  // the time `patience` has passed, or because the cache cannot be used or is full. The caller then reads
+  // each picture from its own file. Has the errors of StateOfLocalFile and ReadPictureFile; DataLoss: a file
+  // changed while it was packed.
   static absl::StatusOr<std::shared_ptr<const PackedPictures>> Open(
       const std::string& cache_dir, int64_t count, absl::FunctionRef<std::string(int64_t)> path_of,
       Nanoseconds patience = kPatience);

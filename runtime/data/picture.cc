@@ -39,8 +39,8 @@ absl::Status CheckPixels(PictureName name, int64_t height, int64_t width) {
 
 // ------------------------------------------------------------------------------------------ PNG
 
-// libpng reports errors by longjmp. So nothing that is built between Begin and the end of Decode may have a
-// destructor; this object is built earlier.
+// libpng reports errors by longjmp, which skips destructors. So ReadHeader and Decode, which call setjmp,
+// must not construct objects with destructors.
 class PngReader {
  public:
   explicit PngReader(absl::Span<const uint8_t> bytes) : left_(bytes) {
@@ -66,7 +66,7 @@ class PngReader {
     png_read_info(png_, info_);
     return true;
   }
-  // Requires that ReadHeader returned true, and rows of width() * channels bytes.
+  // Writes height() rows of width() * channels bytes to `values`. Requires that ReadHeader returned true.
   bool Decode(int64_t channels, uint8_t* values) {
     if (setjmp(jump_) != 0) return false;
     png_set_expand(png_);
@@ -170,7 +170,7 @@ absl::Status DecodeJpeg(absl::Span<const uint8_t> bytes, PictureName name, const
   if (shape[2] == 3 && size <= kMostCopied && row % kAlignment == 0 &&
       reinterpret_cast<uintptr_t>(values) % kAlignment == 0) {
     beside.resize(std::max<size_t>(beside.size(), kBeside + size));
-    out = beside.data() + kBeside;  // The memory of a vector begins at a multiple of 16.
+    out = beside.data() + kBeside;  // No multiple of 32: a vector's memory begins at a multiple of 16.
   }
   if (tjDecompress2(JpegDecoder(), bytes.data(), bytes.size(), out, width, 0, height,
                     shape[2] == 1 ? TJPF_GRAY : TJPF_RGB, TJFLAG_STOPONWARNING) != 0 &&
@@ -184,7 +184,7 @@ absl::Status DecodeJpeg(absl::Span<const uint8_t> bytes, PictureName name, const
 
 // ------------------------------------------------------------------------------------------ resizing
 
-// Where a pixel of the resized image lies along one side: between the pixels `first` and `second` of the
+// The position of a pixel of the resized image along one axis: between the pixels `first` and `second` of the
 // original image.
 struct Between {
   int64_t first, second;
@@ -249,7 +249,7 @@ absl::Status DecodePicture(absl::Span<const uint8_t> bytes, PictureName name, co
   if (BeginsWith(bytes, kJpegMagic) && IsPlainJpegOf(bytes, shape[0], shape[1])) {
     return DecodeJpeg(bytes, name, shape, values);
   }
-  absl::optional<PngReader> png;  // Decodes the pixels after ReadPngShape.
+  absl::optional<PngReader> png;  // First reads the header (ReadPngShape), then decodes the pixels.
   if (BeginsWith(bytes, kPngMagic)) png.emplace(bytes);
   TETHYS_ASSIGN_OR_RETURN(Shape own, png ? ReadPngShape(*png, name) : ReadPictureShape(bytes, name));
   own[2] = shape[2];
@@ -313,8 +313,8 @@ void ResizePixels(const float* in, const Shape& from, const Shape& to, float* ou
 }
 
 void ResizeLabels(const int32_t* in, const Shape& from, const Shape& to, int32_t* out) {
-  // One side is divided into `side` pixels or into `size` pixels. Returns which of the `size` pixels holds
-  // the centre of pixel `at` of the `side` pixels.
+  // Along one axis, the new image has `side` pixels and the original image has `size` pixels. Returns the
+  // index of the original pixel that contains the centre of the new pixel `at`.
   const auto nearest = [](int64_t at, int64_t side, int64_t size) {
     return (2 * at + 1) * size / (2 * side);
   };

@@ -24,8 +24,8 @@ using PictureName = absl::FunctionRef<std::string()>;
 // one; the error begins with `name`. ResourceExhausted: more than 2^26 pixels.
 absl::StatusOr<Shape> ReadPictureShape(absl::Span<const uint8_t> bytes, PictureName name);
 
-// Facts from the first bytes of a picture's file, without errors. A few thousand bytes are enough, unless a
-// JPEG begins with long metadata, such as a thumbnail.
+// The properties that KindOfPicture finds in the first bytes of a picture's file. KindOfPicture returns no
+// errors. A few thousand bytes are enough, unless a JPEG begins with long metadata, such as a thumbnail.
 struct PictureKind {
   int channels = 0;               // 1 for grey, 3 for colour; 0: not known.
   int bits = 0;                   // Bits of a channel; less than 8 in a file with a palette.

@@ -14,8 +14,8 @@ namespace tethys {
 // data.resize. InvalidArgument: the samples are no images [height, width] or [height, width, channels].
 absl::StatusOr<SampleSpec> ResizedSpec(const proto::Data& data, const SampleSpec& spec);
 
-// `source` with samples of `spec`, which ResizedSpec returned for the source's own spec; the source itself if
-// the two are equal.
+// Returns a source that resizes the samples of `source` to `spec`, which ResizedSpec returned for the spec of
+// `source`. Returns `source` itself if the two specs are equal.
 std::shared_ptr<const SampleSource> Resized(std::shared_ptr<const SampleSource> source,
                                             const SampleSpec& spec);
 

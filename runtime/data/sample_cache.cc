@@ -34,11 +34,12 @@ constexpr int kSeals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 // ------------------------------------------------------------------------------------------ reading
 
 // Small samples are copied from mapped pages: a system call would take six times as long as copying 784
-// bytes. Large ones are read by system calls, so they do not count as memory of the rank. Either way the
-// kernel holds one copy for all ranks, and the checksums are of the bytes that were handed out, so a file
-// that is damaged or cut is an error and never a wrong sample (mapped_file.h). A mapped sample is verified
-// when this process first copies it, and again once a page of the file was lost: verifying makes the
-// processor wait for each sample, and takes three times as long as copying it.
+// bytes. Large samples are read by system calls, so that they do not count as memory of the rank. In both
+// cases the kernel holds one copy for all ranks, and checksums are computed over the bytes that were copied
+// out, so a damaged or truncated file causes an error and never a wrong sample (mapped_file.h). A mapped
+// sample is verified only when this process first copies it, because verifying makes the processor wait for
+// each sample, and takes three times as long as copying the sample. Once a page of the mapped file was lost,
+// every copy is verified.
 class CachedSource final : public SampleSource {
  public:
   // `path`: the path of the file; empty for a cache in memory.
@@ -146,7 +147,7 @@ class CachedSource final : public SampleSource {
   const SampleCacheLayout layout_;
   const MappedFile mapped_;
   const LabelRules rules_;
-  mutable std::vector<std::atomic<bool>> verified_;  // For mapped samples: whether each was verified.
+  mutable std::vector<std::atomic<bool>> verified_;  // [samples]: true if verified. Empty if not mapped.
 };
 
 // True if the open file is a complete cache of this content.
@@ -303,9 +304,10 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> OpenOnDisk(const HostCache& 
 
 // ------------------------------------------------------------------------------------------ in memory
 
-// The ranks that hold a cache in memory are listed in a file of the host's cache, with one line for each
-// rank: the rank's process id, the time when the process started, and its file descriptor of the memory. The
-// process has ended if no process has this id now, or if the process with this id started at another time.
+// The ranks that hold a cache in memory are listed in a file of the host's cache (the note), with one line
+// for each rank: the rank's process id, the time when the process started, and the process's file descriptor
+// of the memory. The process has ended if no process has this id now, or if the process with this id started
+// at another time.
 constexpr int64_t kMaxNote = 1 << 20;
 
 struct Owner {
@@ -370,7 +372,8 @@ absl::StatusOr<FileDescriptor> FillMemory(const SampleCacheRequest& request, con
   return memory;
 }
 
-// Removes notes of memory whose last rank has ended, unless another process is making the memory anew.
+// Removes each note whose ranks have all ended, unless another process holds the lock of the note. That
+// process is filling the memory anew.
 void RemoveStaleNotes(const HostCache& cache, absl::string_view suffix) {
   const absl::StatusOr<std::vector<std::string>> names = ListDirectory(cache.folder());
   if (!names.ok()) return;

@@ -1,7 +1,7 @@
 // Decoded samples of one part of the data, kept once per host for all its ranks (data.cache): in a file of
 // the host's cache, or in memory that has no name in the file system (memfd) and that other ranks open
-// through the rank that made it. Formats do not depend on the cache; kept_samples.cc copies the sources that
-// the formats open into the cache.
+// through the rank that made it. Formats (DataFormat) do not depend on the cache: a format opens a source,
+// and kept_samples.cc has the source copied into the cache.
 #ifndef TETHYS_RUNTIME_DATA_SAMPLE_CACHE_H_
 #define TETHYS_RUNTIME_DATA_SAMPLE_CACHE_H_
 
@@ -22,7 +22,7 @@ namespace tethys {
 std::string SampleEntryName(const std::string& key);
 
 struct SampleCacheRequest {
-  proto::Data::Cache where = proto::Data::DISK;  // Where the samples are kept: MEMORY or DISK.
+  proto::Data::Cache where = proto::Data::DISK;  // The place of the cache: MEMORY or DISK.
   SampleCacheContent content;
   LabelRules rules;         // Rules that every label must keep, also a label read from the cache.
   int threads = 1;          // The number of threads that fill the cache, at least 1.

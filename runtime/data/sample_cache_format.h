@@ -4,9 +4,10 @@
 //
 //   u64 magic, u32 version, u32 type of values (1: bytes, 2: float32), u64 samples, u8 key[32],
 //   u32 axes of a sample, u32 axes of its labels, u64 axes[8], u64 label axes[8],
-//   u32 whether labels are targets, u32 CRC-32C of all before it                   kSampleCacheHeader bytes
+//   u32 1 if labels are targets and else 0, u32 CRC-32C of all bytes before it
 //
-// then, from kSampleCacheRecords on, for each sample a record, padded to a multiple of 8:
+// This header has kSampleCacheHeader bytes. At byte kSampleCacheRecords begin the records, one for each
+// sample, each padded to a multiple of 8 bytes:
 //
 //   its values, its labels (int32 or float32), u32 CRC-32C of the values, u32 CRC-32C of the labels
 #ifndef TETHYS_RUNTIME_DATA_SAMPLE_CACHE_FORMAT_H_

@@ -40,7 +40,8 @@ struct FileLists {
   }
 };
 
-// `File` is the format's state of one file. Immutable once all files are added, and then thread-safe.
+// `File` is the type of the state that the format keeps for one file. A SampleFiles that OpenAll has returned
+// is immutable and thread-safe.
 template <typename File>
 class SampleFiles {
  public:
@@ -52,8 +53,8 @@ class SampleFiles {
   using Open = absl::FunctionRef<absl::StatusOr<Opened>(const std::string& path,
                                                         std::shared_ptr<const ByteSource> bytes)>;
   // Opens `paths` in their order. `open` makes the state of a file from its bytes, and counts its samples. A
-  // file without samples, which several writing processes may leave behind, is left out with a note.
-  // InvalidArgument: no file has samples.
+  // file without samples, which several writing processes may leave behind, is left out, and the notes of
+  // Header name it. InvalidArgument: no file has samples.
   static absl::StatusOr<SampleFiles> OpenAll(const std::vector<std::string>& paths, Open open) {
     SampleFiles files;
     std::vector<std::string> empty;
@@ -122,7 +123,7 @@ class SampleFiles {
 
   std::string first_path_;
   std::vector<File> files_;
-  std::vector<int64_t> ends_;    // The number of samples in each file and the files before it.
+  std::vector<int64_t> ends_;    // For each file, the number of samples in this file and all files before it.
   std::vector<int64_t> counts_;  // The number of samples of every path, including files without samples.
   std::vector<std::string> notes_;
 };

@@ -16,7 +16,7 @@ std::vector<std::vector<int64_t>> AssignFiles(const std::vector<int64_t>& file_s
   std::iota(longest_first.begin(), longest_first.end(), 0);
   std::stable_sort(longest_first.begin(), longest_first.end(),
                    [&](int64_t a, int64_t b) { return file_samples[a] > file_samples[b]; });
-  using Load = std::pair<int64_t, int64_t>;  // The samples of a rank, and the rank.
+  using Load = std::pair<int64_t, int64_t>;  // The number of samples of a rank, and the rank.
   std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
   for (int64_t rank = 0; rank < ranks; ++rank) loads.emplace(0, rank);
   std::vector<std::vector<int64_t>> files(ranks);

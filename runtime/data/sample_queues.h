@@ -10,7 +10,7 @@
 
 namespace tethys {
 
-// Which samples of the training split are in the queue of a rank.
+// The samples of the training split that are in the queue of a rank.
 enum class Sharding {
   kGlobal,  // One queue of all samples, for all ranks.
   kFile,    // The samples of the rank's files.
@@ -68,10 +68,10 @@ class SampleQueues {
   const int64_t samples_;
   const RankSplit split_;
   std::vector<int64_t> sizes_;
-  std::vector<std::vector<Part>> parts_;  // For each queue, its parts, with kFile.
-  // For each queue, the number of entries left over in the queues before this queue, and the number of
-  // entries that the queues before it lack. A last element has the totals of all queues. Empty if all ranks
-  // share one queue.
+  std::vector<std::vector<Part>> parts_;  // The parts of each queue, if the sharding is kFile.
+  // For each queue, the number of entries that are left over in all earlier queues, and the number of entries
+  // that all earlier queues lack. A last element has the totals of all queues. Empty if all ranks share one
+  // queue.
   std::vector<int64_t> surplus_begin_, lack_begin_;
 };
 

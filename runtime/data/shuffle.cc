@@ -7,9 +7,9 @@
 namespace tethys {
 namespace {
 
-// The position of the queue in the bits of a stream's number; the epoch takes the lower bits.
+// The first bit of the queue's number within the number of a random stream. The lower bits hold the epoch.
 constexpr int kQueueShift = 44;
-// Marks the number of the stream from which the windows of a shuffle of blocks take their seed.
+// This bit is set in the number of the random stream that provides the seed for shuffling windows (kBlocks).
 constexpr uint64_t kWindows = uint64_t{1} << 62;
 
 uint64_t StreamNumber(int64_t epoch, int64_t queue) {

@@ -15,7 +15,7 @@ namespace tethys {
 struct ShuffleRules {
   enum class Kind {
     kFull,    // All samples are shuffled together.
-    kBlocks,  // Blocks of consecutive samples are shuffled, then the samples of each window of blocks.
+    kBlocks,  // Blocks of consecutive samples are shuffled, then the samples within each window of blocks.
     kNone,    // Natural order.
   };
   Kind kind = Kind::kFull;

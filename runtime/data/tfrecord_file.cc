@@ -100,7 +100,8 @@ absl::Status Damaged(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("the index of records is damaged: ", what));
 }
 
-// Opens an index if it is complete: header, size, and the checksum of the positions, which are read once.
+// Opens an index, and checks that it is complete: checks the header and the size, and reads all positions to
+// check their checksum.
 absl::StatusOr<RecordIndexContent> OpenWholeIndex(const std::string& path, FileDescriptor& index) {
   index = FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info;

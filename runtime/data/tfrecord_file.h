@@ -11,10 +11,10 @@
 //   u64 magic, u32 version, u32 CRC-32C of the places, u64 records, u64 size of the file, u8 key[32], u32
 //   zero, u32 CRC-32C of the bytes before it, then for each record u64 place; little-endian
 //
-// Places are held in memory as long as there is room, which spares a read of the index for each record. The
-// places of a small file, of a file whose version is unknown, and of every file if there is no cache, are
-// always held in memory. A gzipped file is unpacked into the host's cache, and read there. Immutable and
-// thread-safe once it is open.
+// The places of a file are held in memory if the limit `room` of Open allows it, which saves a read of the
+// index for each record. The places of a small file, of a file whose ByteSource::version is unknown, and of
+// every file if there is no cache, are always held in memory. A gzipped file is unpacked into the host's
+// cache, and read there. Immutable and thread-safe once it is open.
 #ifndef TETHYS_RUNTIME_DATA_TFRECORD_FILE_H_
 #define TETHYS_RUNTIME_DATA_TFRECORD_FILE_H_
 

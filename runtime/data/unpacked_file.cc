@@ -16,11 +16,11 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kBlock = 1 << 18;   // Bytes that are read, and at most unpacked, at a time.
+constexpr int64_t kBlock = 1 << 18;   // The size of the buffer for packed bytes, and for unpacked bytes.
 constexpr int kGzipWindow = 15 + 16;  // For zlib: a window of 32 KiB in a gzip stream.
 
-// The number of unpacked bytes is stored behind them, so that a truncated file is recognised: u64 bytes, u64
-// its complement; little-endian.
+// The number of unpacked bytes is stored at the end of the unpacked file, so that a truncated file is
+// recognised: u64 number, u64 its complement; little-endian.
 constexpr int64_t kTail = 2 * sizeof(uint64_t);
 
 absl::Status WriteTail(int fd, int64_t bytes, const std::string& path) {

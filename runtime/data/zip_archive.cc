@@ -12,7 +12,8 @@
 //   local header:    "PK\3\4", u16, u16, u16, u16, u16, u32, u32, u32, u16 name bytes, u16 extra bytes, name,
 //                    extra fields; then the packed bytes
 //
-// A number of 32 bits that is all ones is in the extra field of kind 1, or in the large end record.
+// If all bits of a 32-bit number are ones, its true value is in the extra field of kind 1, or in the large
+// end record.
 #include "runtime/data/zip_archive.h"
 
 #include <zlib.h>
@@ -32,7 +33,7 @@ constexpr int64_t kMaxComment = 65535;
 constexpr int64_t kMaxDirectory = int64_t{1} << 26;
 constexpr uint32_t kInExtra = 0xffffffff;
 constexpr int kStored = 0, kDeflated = 8;
-constexpr int kEncrypted = 1;  // A bit of the flags.
+constexpr int kEncrypted = 1;  // The bit of a directory entry's flags that marks an encrypted member.
 // One byte of a deflate stream expands to at most this many bytes (zlib's technical notes).
 constexpr int64_t kMaxExpansion = 1032;
 constexpr int64_t kFirstStep = int64_t{1} << 20;
@@ -122,8 +123,8 @@ absl::StatusOr<Directory> FindDirectory(const ByteSource& file) {
   return directory;
 }
 
-// Replaces each of `numbers` that is 32 bits of ones by a number of the extra field of kind 1, which has
-// these numbers in the same order.
+// Replaces each of `numbers` that is 2^32 - 1 by its true value. The extra field of kind 1 contains these
+// true values in the order of `numbers`.
 absl::Status TakeLargeNumbers(absl::Span<const uint8_t> extra, std::initializer_list<uint64_t*> numbers,
                               const std::string& name) {
   while (extra.size() >= 4) {
@@ -144,7 +145,7 @@ absl::Status TakeLargeNumbers(absl::Span<const uint8_t> extra, std::initializer_
   return absl::OkStatus();
 }
 
-// Takes the first entry from `rest`.
+// Parses the first directory entry in `rest`, and removes the entry from `rest`.
 absl::StatusOr<ZipMember> TakeEntry(absl::Span<const uint8_t>& rest, const ByteSource& file) {
   const uint8_t* const entry = rest.data();
   if (static_cast<int64_t>(rest.size()) < kEntry || !Begins(entry, "PK\1\2")) {
@@ -191,7 +192,7 @@ class Window final : public ByteSource {
   const int64_t begin_, size_;
 };
 
-// Inflated bytes; all of them, or only the first, are in memory.
+// The inflated bytes of a member. All of them are in memory, or only the first of them (OpenHead).
 class Inflated final : public ByteSource {
  public:
   Inflated(std::string name, int64_t size, ByteBuffer held)

@@ -14,8 +14,8 @@
 
 namespace tethys {
 
-// A member as the central directory describes it. Open refuses members that are encrypted or packed by
-// another method.
+// A member as the central directory describes it. ZipArchive::Open refuses members that are encrypted, or
+// that are neither stored nor deflated.
 struct ZipMember {
   std::string name;
   bool encrypted = false;
@@ -39,8 +39,8 @@ class ZipArchive {
 
   // The contents of a member of this archive, named ARCHIVE#MEMBER. A stored member is a window of the file;
   // a deflated member is inflated into memory, and its checksum is verified. Memory grows with the inflated
-  // bytes, never beyond the size in the directory. InvalidArgument: the member is encrypted, or packed by
-  // another method. DataLoss: the member is damaged.
+  // bytes, never beyond the size in the directory. InvalidArgument: the member is encrypted, or neither
+  // stored nor deflated. DataLoss: the member is damaged.
   absl::StatusOr<std::shared_ptr<const ByteSource>> Open(const ZipMember& member) const;
   // As Open, but inflates only the first `most` bytes of a deflated member, without checking the checksum;
   // reading further bytes is an internal error. Size and name are those of the whole member.
@@ -49,7 +49,7 @@ class ZipArchive {
  private:
   ZipArchive(std::shared_ptr<const ByteSource> file, std::vector<ZipMember> members)
       : file_(std::move(file)), members_(std::move(members)) {}
-  // The position of the packed bytes, behind the local header.
+  // The position of the packed bytes, which follow the local header.
   absl::StatusOr<int64_t> FindContent(const ZipMember& member, const std::string& full_name) const;
 
   std::shared_ptr<const ByteSource> file_;

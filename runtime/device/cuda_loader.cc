@@ -33,7 +33,7 @@ constexpr NvidiaLibrary kNvidiaLibraries[] = {
     {"libcudnn.so.9", "libcudnn9-cuda-13, or pip install nvidia-cudnn-cu13"},
 };
 
-// The given folders and the library folders of NVIDIA's wheels within them.
+// The given folders and, of the NVIDIA wheels in the given folders, the folders that contain libraries.
 absl::StatusOr<std::vector<std::string>> SearchFolders(const std::vector<std::string>& given) {
   std::vector<std::string> folders;
   for (const std::string& folder : given) {

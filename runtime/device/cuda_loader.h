@@ -18,8 +18,8 @@ inline constexpr char kCudaLibraryName[] = "libtethys_cuda.so";
 struct CudaLoaderOptions {
   // The folder that holds libtethys_cuda.so.
   std::string folder;
-  // Folders searched for NVIDIA's libraries before the system's: each holds the libraries themselves, or
-  // nvidia/*/lib as PyTorch's wheels install them.
+  // Folders that are searched for NVIDIA's libraries before the folders of the system. A folder contains the
+  // libraries themselves, or the folders nvidia/*/lib that PyTorch's wheels install.
   std::vector<std::string> library_path = {};
 };
 

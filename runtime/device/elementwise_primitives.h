@@ -84,7 +84,8 @@ class ActivationPrimitive {
   virtual ~ActivationPrimitive() = default;
   // `y` may be `x`.
   virtual absl::Status Forward(Stream& stream, const void* x, void* y) = 0;
-  // dx = dy f'(x), computed from the output y. At a bend of f (0, and 6 of relu6), f' is 0. `dx` may be `dy`.
+  // dx = dy f'(x), computed from the output y. Where f has a bend (relu and relu6 at 0, relu6 also at 6), f'
+  // is taken as 0. `dx` may be `dy`.
   virtual absl::Status Backward(Stream& stream, const void* y, const void* dy, void* dx) = 0;
 };
 
@@ -113,9 +114,10 @@ class DropoutPrimitive {
  public:
   virtual ~DropoutPrimitive() = default;
   // out = in * (kept ? 1 / (1 - rate) : 0), for outputs and, likewise, for gradients. `out` may be `in`.
-  // Element e of row r is kept if number (*first_row + r) * elements + e of RandomStream(seed, kDropout,
-  // layer), made a float by ToUnitFloat, is at least the rate: the choice depends on the row's number in the
-  // job, never on the batch or the device. `first_row` is in device memory. Requires numbers below 2^64.
+  // For element e of row r, let i = (*first_row + r) * elements + e, which must be below 2^64. The element is
+  // kept if the number with index i of RandomStream(seed, kDropout, layer), converted by ToUnitFloat, is at
+  // least `rate`. So the choice depends on the row's number in the job, and never on the batch or the device.
+  // `first_row` is in device memory.
   virtual absl::Status Run(Stream& stream, const uint64_t* first_row, const void* in, void* out) = 0;
 };
 

@@ -1,7 +1,8 @@
-// Marks a function of one element that all devices share: an ordinary function on the host, also a device
-// function where nvcc compiles it. Headers of formulas put their functions into an anonymous namespace,
-// because some files of the back ends are compiled for another processor than the rest of the program, and
-// the linker must not take the functions of one file for those of another.
+// TETHYS_FORMULA marks a function that computes one element, in the same way on all devices. The function is
+// an ordinary function on the host. If nvcc compiles it, it is also a function of the GPU. Headers of
+// formulas put their functions into an anonymous namespace, because some files of the back ends are compiled
+// for another instruction set than the rest of the program, and the linker must not replace the functions of
+// one file by those of another.
 #ifndef TETHYS_RUNTIME_DEVICE_FORMULA_H_
 #define TETHYS_RUNTIME_DEVICE_FORMULA_H_
 

@@ -50,7 +50,8 @@ class ConvolutionPrimitive {
   virtual ~ConvolutionPrimitive() = default;
   virtual absl::Status Forward(Stream& stream, const void* x, const float* filters, const float* bias,
                                void* y) = 0;
-  // Like DensePrimitive::Backward: with relu, dy is masked in place; dx may be null.
+  // Like DensePrimitive::Backward: with relu, first sets dy to 0, in place, where y is not positive. dx may
+  // be null.
   virtual absl::Status Backward(Stream& stream, const void* x, const float* filters, const void* y, void* dy,
                                 void* dx, float* dfilters, float* dbias) = 0;
   // The two parts of Backward, without the mask: dx from dy, and dfilters and dbias from x and dy. A

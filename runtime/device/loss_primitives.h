@@ -31,7 +31,7 @@ struct LossTensors {
   const int32_t* labels = nullptr;
   const float* weights = nullptr;  // One weight for each row: [rows].
   void* doutputs = nullptr;      // Gradients of loss_sum, overwritten. Null: the caller needs only the loss.
-  LossResult* result = nullptr;  // Where the sums are written.
+  LossResult* result = nullptr;  // Receives the sums.
   // [classes, classes]: element (i, j) grows by the number of labels of class i for which class j has the
   // largest output. Null: these labels are not counted.
   int64_t* confusion = nullptr;
@@ -46,8 +46,9 @@ class LossPrimitive {
 // Softmax cross-entropy of outputs [rows, positions, classes] with labels [rows, positions]. A row's loss is
 // the sum of the losses of its positions, divided by the number of positions. With s = softmax(outputs) and
 // the target t = (1 - label_smoothing) onehot(label) + label_smoothing / classes, the loss of a position is
-// -sum t log(s), and the loss of the row has the gradient (s - t) / positions there. Labels are in [0,
-// classes) or are ignore_label; a position with ignore_label adds to no sum and has zero gradients.
+// -sum t log(s). The gradient of the row's loss with respect to the outputs of the position is (s - t) /
+// positions. Labels are in [0, classes) or are ignore_label; a position with ignore_label adds to no sum and
+// has zero gradients.
 struct SoftmaxCrossEntropyShape {
   using Primitive = LossPrimitive;
   int64_t rows = 0;

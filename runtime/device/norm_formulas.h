@@ -32,11 +32,12 @@ TETHYS_FORMULA float ClippedScale(float scale, double sum_of_squares, double lim
   return norm > limit ? static_cast<float>(scale * (limit / norm)) : scale;
 }
 
-// The optimizers with a trust ratio. The ratio depends on two norms over a whole region: the norm of w, and
-// the norm of a vector whose elements Measured returns. ScaledStep is then the step of one element
-// (update_formulas.h), weight decay included.
+// The optimizers with a trust ratio. The ratio depends on two norms over a whole region: the norm of the
+// parameters w, and the norm of a vector whose elements Measured returns. ScaledStep returns the step of one
+// element (update_formulas.h), scaled by the ratio, with weight decay.
 
-// The formula of LARS: the momentum (MomentumFormula) of gradients that the ratio scales.
+// The formula of LARS: the ratio scales each gradient (with weight decay), and MomentumFormula computes the
+// step from the scaled gradient.
 template <class MomentumFormula>
 struct Lars {
   static constexpr int kSlots = MomentumFormula::kSlots;

@@ -9,8 +9,8 @@
 namespace tethys {
 namespace {
 
-// The number of the first row of a group; for `group` = `groups`, the number of samples. See
-// BatchNormalisationShape.
+// The number of the first row of a group, if `samples` rows are split into `groups` groups
+// (BatchNormalisationShape). For `group` = `groups`, returns the number of samples.
 TETHYS_FORMULA int64_t GroupBegin(int64_t samples, int64_t groups, int64_t group) {
   const int64_t longer = samples % groups;
   return group * (samples / groups) + (group < longer ? group : longer);

@@ -28,7 +28,8 @@ struct BatchNormalisationShape {
   int64_t groups = 1;
   float epsilon = 1e-5f;
   float decay = 0.9f;  // In each update of a moving statistic, the factor of its old value.
-  // True: the batch is a later part of a step's batch, and the first part has decayed the moving statistics.
+  // True: the batch is not the first micro-batch of its step. The update for the first micro-batch has
+  // already multiplied the moving statistics by `decay`.
   bool later_part = false;
   bool relu = false;
   // Must outlive the primitive. Null: the primitive normalises by the batch of this worker alone.
@@ -97,11 +98,11 @@ class BatchNormalisationPrimitive {
 
   // Brings the moving statistics up to date with the batch of the last Forward:
   //   moving = decay * moving + (1 - decay) * share * statistic of the batch
-  // For a later part of a step's batch (later_part), moving itself is not multiplied by decay. The batch's
-  // statistics are the means of its groups' statistics, weighted by their samples. Here, the variance of a
-  // group of n values is the sum of squared deviations divided by n - 1 (the estimate from a sample), or by 1
-  // if n is 1. `share` and `refused` are in device memory. If *refused is not 0, the statistics do not
-  // change; without `refused` (null), they always change.
+  // With later_part, `moving` on the right side is not multiplied by decay. The batch's statistics are the
+  // means of its groups' statistics, weighted by the groups' numbers of samples. In these means, the variance
+  // of a group of n values is the sum of squared deviations divided by n - 1 (the estimate from a sample), or
+  // by 1 if n is 1. `share` and `refused` are in device memory. If *refused is not 0, the moving statistics
+  // do not change. If `refused` is null, they always change.
   virtual absl::Status UpdateMovingStatistics(Stream& stream, const float* share, const int32_t* refused,
                                               float* mean, float* variance) = 0;
 

@@ -14,10 +14,10 @@ namespace tethys {
 struct PoolingWindows {
   int64_t rows, height, width, channels, out_height, out_width;
   int64_t size_h, size_w, stride_h, stride_w, before_h, before_w;
-  bool count_padding;  // Used by average pooling only; see AveragePoolingShape::count_padding.
+  bool count_padding;  // AveragePoolingShape::count_padding; false for max pooling, which does not use it.
 };
 
-// A part of an image's rows or columns, or of the window positions along them.
+// A range of rows or columns of an image, or a range of window positions along one of its axes.
 struct Extent {
   int64_t begin, end;
 };

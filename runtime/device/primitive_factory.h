@@ -19,8 +19,8 @@ namespace tethys {
 
 // The table of primitives of layers and losses: ROW(Shape) for each shape that a primitive is made for. A
 // shape names the class of its primitive (Shape::Primitive) and has a CheckShape, which the devices call. A
-// new primitive is a shape, a class and a row beside each other in a header of this folder, and a file in
-// each back end that defines Create for the shape. A back end without that file does not link.
+// new primitive needs a shape, a class and a row in a header of this folder and, in each back end, a file
+// that defines Create for the shape. A back end without that file does not link.
 #define TETHYS_PRIMITIVES(ROW)       \
   ROW(DenseShape)                    \
   TETHYS_IMAGE_PRIMITIVES(ROW)       \

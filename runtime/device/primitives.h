@@ -54,7 +54,7 @@ class InputConversionPrimitive {
   virtual absl::Status Run(Stream& stream, const void* in, void* out) = 0;
 };
 
-// Part of an arena whose variables share their hyper-parameters.
+// A range of an arena (tensor/variable.h) whose variables have the same hyper-parameters.
 struct UpdateRegion {
   Range range;
   float weight_decay = 0;
@@ -121,11 +121,12 @@ class UpdatePrimitive {
                            const float* gradient_sums, absl::Span<float* const> slots, int32_t* bad) = 0;
 
   // The first half of Run, for a rule with a trust ratio whose regions are parts of variables. Writes the
-  // sums of squares of each region, in the order in which the regions begin, and changes the slots that the
-  // formula changes while it measures. The update is then made by Runs with the same rates, and with the sums
-  // over whole variables as step.squares in the same order; the parts of these Runs must together cover each
-  // element once. Requires that all gradients are finite. Unimplemented: the device is of a kind that no
-  // server uses.
+  // sums of squares of each region, in the order in which the regions begin, and changes the slots that
+  // Measured of the formula changes (norm_formulas.h). The caller adds up the sums of the regions of each
+  // variable, and then calls Run with the same rates. In step.squares, each region has the sums of its whole
+  // variable, in the same order of regions. The caller may call Run for several parts, which must together
+  // cover each element once. Requires that all gradients are finite. Unimplemented: the device is of a kind
+  // that no server uses.
   virtual absl::Status Measure(Stream&, const UpdateStep&, const float* /*parameters*/,
                                const float* /*gradient_sums*/, absl::Span<float* const> /*slots*/,
                                absl::Span<RegionSquares> /*squares*/) {

@@ -39,8 +39,9 @@ class StreamReducer {
 // A group of ranks that each have a device of their own; the devices exchange data without the host (NCCL).
 // Like the Communicator of collectives/communicator.h, it serves one group of ranks and cannot be used again
 // after an operation has failed. Ranks that are threads of one process must all have made their plans, and
-// launched each kernel once, before one of them enqueues an operation: allocating memory and loading kernels
-// wait for all work of the GPU, and this includes an operation that itself waits for the allocating rank.
+// launched each kernel once, before one of them enqueues an operation. Otherwise they could deadlock:
+// allocating memory and loading kernels wait for all work of the GPU, including an operation that itself
+// waits for the rank that allocates or loads.
 class StreamCommunicator : public StreamReducer {
  public:
   virtual int rank() const = 0;

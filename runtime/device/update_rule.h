@@ -25,7 +25,7 @@ enum class UpdateFormula : int32_t {
 inline constexpr int kUpdateFormulas = 12;
 inline constexpr int kMostSlots = 3;
 
-// Whether the step of an element depends on norms of its whole region.
+// True if the step of an element depends on norms over the whole region of the element.
 constexpr bool HasTrustRatio(UpdateFormula formula) { return formula >= UpdateFormula::kLars; }
 
 // The constants of all formulas; each formula uses some of them.

@@ -24,8 +24,8 @@ void CheckIdx(const proto::Idx& idx, Problems& problems) {
                  "is missing: give both test files, or neither for a job without a test");
 }
 
-// Checks the fields of standardisation and sets their defaults. Whether the data have as many channels as
-// there are means or deviations is checked when the data are read.
+// Checks the fields of standardisation and sets their defaults. The number of means and deviations is
+// compared with the number of channels later, when the data are read.
 void ResolveScaling(proto::Data& data, Problems& problems) {
   constexpr float kMost = 1e6;
   for (const float mean : data.mean()) {
@@ -122,8 +122,8 @@ void ResolveLoading(proto::Data& data, proto::Tuning& tuning, Problems& problems
                  "is 0, but tuning.prefetch_batches is above 0: leave prefetch_batches out");
 }
 
-// Sets the default shuffle. Whether there are enough files for the sharding FILE is checked when the data are
-// read.
+// Sets the default shuffle. The number of files, which must be large enough for the sharding FILE, is checked
+// later, when the data are read.
 void ResolveOrder(proto::Data& data) {
   if (data.shuffle().kind_case() == proto::Shuffle::KIND_NOT_SET) data.mutable_shuffle()->mutable_full();
 }

@@ -14,8 +14,9 @@
 
 namespace tethys {
 
-// Calls `visit` for every message whose type has the last field of `path`, with this field and its full path.
-// `path` has no indices: all elements of repeated fields are visited. Absent messages are skipped.
+// Follows `path`, the path of a field, from `root`, and calls `visit` for each message to which the last
+// field belongs. `visit` gets the message, the field and the full path of the field. `path` has no indices:
+// all elements of repeated fields are visited. Absent messages are skipped.
 using FieldVisitor =
     std::function<void(google::protobuf::Message& holder, const google::protobuf::FieldDescriptor& field,
                        const std::string& path)>;

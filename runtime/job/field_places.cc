@@ -60,7 +60,7 @@ void FieldPlaces::Add(const std::string& prefix, const Message& message,
   }
 }
 
-// Erases `path` and all paths within the path.
+// Erases the place of the field at `path`, and the places of all fields within it.
 void FieldPlaces::Erase(const std::string& path) {
   auto it = places_.lower_bound(path);
   while (it != places_.end() && absl::StartsWith(it->first, path)) {

@@ -261,8 +261,8 @@ absl::Status CheckIndex(const PathStep& step, const FieldDescriptor& field, cons
                    size > 1 ? absl::StrCat(" to ", step.name, "[", size - 1, "]") : ""));
 }
 
-// The chosen member of the oneof that `field` belongs to, if it is not `field`; null if no other member is
-// chosen, or `field` belongs to no oneof.
+// Returns the chosen member of the oneof that `field` belongs to, if that member is not `field`. Returns null
+// if no other member is chosen, or if `field` belongs to no oneof.
 const FieldDescriptor* OtherChoice(const FieldDescriptor& field, const Message& holder) {
   const OneofDescriptor* oneof = field.real_containing_oneof();
   if (oneof == nullptr) return nullptr;

@@ -14,7 +14,7 @@
 namespace tethys {
 
 // The message that refuses an unknown field: "Job has no field 'epoch' (did you mean 'epochs'?); it has:
-// name, model, ...", or the present name of a field that was renamed.
+// name, model, ...". If `name` is the former name of a field, the message gives the present name instead.
 std::string UnknownFieldText(const google::protobuf::Descriptor& type, absl::string_view name);
 // The message that refuses an unknown value: "'relu' is not a value of activation (did you mean 'RELU'?); its
 // values are: ACTIVATION_NONE, RELU".
@@ -23,12 +23,12 @@ std::string UnknownValueText(const google::protobuf::FieldDescriptor& field, abs
 // Sets the field at `path` from text. If the path leads through a oneof without a chosen member, the member
 // named in the path is chosen. If the path ends in a oneof, or in a message with a oneof, `value` is the name
 // of the member to choose. An empty value creates an empty message; a list is split at commas.
-// InvalidArgument: the field does not accept the value, or the path leads through a member of a oneof that
-// has another member chosen. The message says what the field accepts.
+// InvalidArgument: the field does not accept the value, or the path leads through a member of a oneof in
+// which another member is chosen. The message says what the field accepts.
 absl::Status SetField(absl::string_view path, absl::string_view value, google::protobuf::Message& root);
 
-// Whether the path leads through a member of a oneof that has another member chosen, so that the field does
-// not apply to this message. False for paths that SetField refuses for another reason.
+// True if the path leads through a member of a oneof in which another member is chosen, so that the field
+// does not apply to this message. False for paths that SetField refuses for another reason.
 bool IsOfAnotherChoice(absl::string_view path, const google::protobuf::Message& root);
 
 // One step of a path: a field's name and, if the field is repeated, an index.

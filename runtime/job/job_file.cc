@@ -26,8 +26,8 @@ class Locations {
   Locations(const FieldPlaces& places, absl::Span<const std::string> overrides)
       : places_(places), overrides_(overrides) {}
 
-  // The last override that set the field, a part of it or a message around it. If there is none: the place in
-  // a file of the field, or of the nearest message around it.
+  // The last override that set the field, a part of the field or a message around the field. If there is no
+  // such override, the place in a file of the field or of the nearest message around the field.
   std::string Find(absl::string_view field) const {
     for (auto it = overrides_.rbegin(); it != overrides_.rend(); ++it) {
       absl::string_view path = *it;
@@ -137,7 +137,7 @@ absl::Status Resolve(const WrittenJob& written, proto::Job& job) {
   return ResolveJob([&](absl::string_view field) { return locations.Find(field); }, job);
 }
 
-// `file_name` gives the job its name if no layer does.
+// The job gets its name from `file_name` if none of its files has the field `name`.
 absl::StatusOr<JobVariant> ResolveVariant(WrittenJob written, const std::string& file_name) {
   proto::Job& job = written.variant.job;
   if (!job.has_name()) job.set_name(NameFromFile(file_name));
@@ -210,8 +210,8 @@ absl::Status WithPlace(const absl::Status& status, const std::string& path,
                        absl::Span<const std::string> overrides, absl::Span<const std::string> variations) {
   const std::string field = LeadingField(status.message());
   if (field.empty()) return status;
-  // The file was read without an error before. So if it has former names of fields, it is the job file of a
-  // run.
+  // The caller has already read the file without an error. So a file with former names of fields can only be
+  // the job file of a run. JobWriter::kRun accepts these names.
   const absl::StatusOr<WrittenJob> written = ReadFields(path, overrides, variations, JobWriter::kRun);
   if (!written.ok()) return status;
   return Annotate(status, Locations(written->places, written->applied).Find(field));

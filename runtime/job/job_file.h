@@ -29,8 +29,8 @@ absl::StatusOr<proto::Job> LoadJob(const std::string& path, absl::Span<const std
 // Like LoadJob, for the job file of a run directory: its fields may have the names of an earlier version.
 absl::StatusOr<proto::Job> LoadRunJob(const std::string& path, absl::Span<const std::string> overrides);
 
-// The job file of a run directory as it was written, with the names of this version: not checked, and without
-// defaults for fields that the file leaves out.
+// Reads the job file of a run directory, and replaces former names of fields by the names of this version.
+// The job is not checked, and fields that the file leaves out do not get their defaults.
 absl::StatusOr<proto::Job> ReadRunJob(const std::string& path);
 
 // Reads from a job file only the data, the number of batches built ahead, and the loss, which determines the
@@ -40,7 +40,7 @@ absl::StatusOr<proto::Job> LoadData(const std::string& path, absl::Span<const st
 // One of several jobs that are compared.
 struct JobVariant {
   proto::Job job;
-  std::vector<bool> varied;  // For each variation, whether it applied to this job.
+  std::vector<bool> varied;  // For each variation: true if it was applied to this job.
 };
 // Like LoadJob, then applies `variations`, FIELD=VALUE each. Variations that choose a oneof member are
 // applied before variations that set the fields of that member. A variation of a field in a member that the

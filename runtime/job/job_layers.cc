@@ -23,7 +23,7 @@ using google::protobuf::Message;
 using google::protobuf::Reflection;
 using google::protobuf::TextFormat;
 
-// One file of a chain of bases.
+// One file of a chain of job files. Each file but the last names the next file as its base.
 struct Layer {
   std::string path;
   std::string canonical;  // The canonical path, which is the same for all paths of one file.

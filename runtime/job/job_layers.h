@@ -31,8 +31,8 @@ struct JobLayers {
   FieldPlaces places;
 };
 
-// Who wrote a job file: a user, or Tethys (this version or an earlier one), which writes a job file into each
-// run directory.
+// The writer of a job file: a user, or Tethys (this version or an earlier one), which writes a job file into
+// each run directory.
 enum class JobWriter { kUser, kRun };
 
 // Reads the file at `path` and its bases. In a file of a run, fields may have the names of an earlier version

@@ -36,7 +36,7 @@ class Problems {
   absl::Status status_;
 };
 
-// Whether `name` may be the name of a job or a layer. The rule is strict, because these names appear in names
+// True if `name` may be the name of a job or a layer. The rule is strict, because these names appear in names
 // of files and variables, and in tables.
 inline bool IsName(absl::string_view name) {
   constexpr size_t kLongestName = 100;

@@ -76,7 +76,7 @@ std::string WithPresentNames(absl::string_view text) {
   std::string kept;
   std::map<std::string, std::string> moved;  // Moved lines, keyed by the message that they move into.
   std::vector<std::string> around;           // The names of the messages around the line, outermost first.
-  // Where lines go: `kept` or, within a field that moves, an element of `moved`.
+  // The text to which lines are appended: `kept` or, within a field that moves, an element of `moved`.
   std::string* to = &kept;
   size_t depth = 0;  // The number of messages around the field that moves.
   for (const absl::string_view written : absl::StrSplit(text, '\n')) {

@@ -15,8 +15,7 @@ namespace tethys {
 
 // The renaming of a field, or of a message with all its fields. Both names are paths in a job, without
 // indices. The messages around a former name still exist, and so does the message around the present name.
-// The message into which one row moves its field never lies inside the message into which another row moves
-// its field.
+// Two fields can move into different messages. In that case, neither of these messages lies inside the other.
 struct RenamedField {
   absl::string_view former;
   absl::string_view now;

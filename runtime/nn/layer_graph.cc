@@ -37,8 +37,8 @@ LayerGraph::LayerGraph(int64_t sample_elements, std::vector<GraphLayer> layers)
         has_part[input] = true;
       }
       if (part == GradientPart::kWritten && layers_[i].use.passes_gradient) {
-        // If an input occurs twice, the second part of its gradient is added to the first part. Then its
-        // gradient must not share the memory of the output's gradient.
+        // If an input occurs twice, the second part of the input's gradient is added to the first part. In
+        // this case the gradient of the input must not share memory with the gradient of the output.
         const bool once = std::count(layers_[i].inputs.begin(), layers_[i].inputs.end(), input) == 1;
         part = all_share || (once && !shared) ? GradientPart::kShared : GradientPart::kCopied;
         shared = shared || part == GradientPart::kShared;

@@ -23,7 +23,7 @@ struct GraphLayer {
   OperandUse use = {};
 };
 
-// How backward gets a layer's part of the gradient of one input of the layer.
+// The way in which backward obtains a layer's part of the gradient of one input of the layer.
 enum class GradientPart {
   kNone,     // The gradient of the input is not needed.
   kWritten,  // The layer writes the gradient. Later parts, if there are any, are added to the gradient.
@@ -48,14 +48,15 @@ class LayerGraph {
   // True if backward needs the value's gradient, because the layer that computes the value, or an earlier
   // layer, has variables that train.
   bool needs_gradient(int value) const { return needs_gradient_[value]; }
-  // Whether forward of this layer also applies a relu layer that is the only reader of this layer's output.
-  // Forward then leaves out the relu layer, whose output is in the same memory; backward runs both layers.
+  // True if forward of this layer also applies the relu of a relu layer that is the only reader of this
+  // layer's output. Forward then does not run the relu layer, whose output is in the same memory. Backward
+  // runs both layers.
   bool applies_relu(int layer) const { return applies_relu_[layer]; }
   bool runs_forward(int layer) const {
     const GraphLayer& it = layers_[layer];
     return !it.use.is_relu || it.inputs[0] == 0 || !applies_relu_[it.inputs[0] - 1];
   }
-  // Whether backward runs this layer.
+  // True if backward runs this layer.
   bool runs_backward(int layer) const { return needs_gradient_[layer + 1]; }
   // One element for each input of the layer.
   const std::vector<GradientPart>& gradient_parts(int layer) const { return gradient_parts_[layer]; }

@@ -30,8 +30,8 @@ int64_t RowElements(const Model& model, bool trains) {
   return PlanStepMemory(model.graph(), 1, trains).elements;
 }
 
-// Adds the memory that the plan for training and the plan for evaluation do not share. `rows` are the rows of
-// a micro-batch.
+// Adds the memory of one plan, for training or for evaluation, that the two plans do not share. `rows` are
+// the rows of a micro-batch.
 void AddPlan(const Model& model, const MemoryNeeds& needs, int64_t rows, int64_t micro_batches,
              MemoryForecast& forecast) {
   forecast.activations += kStepResults * micro_batches;

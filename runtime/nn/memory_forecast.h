@@ -24,18 +24,18 @@ int64_t EvaluationRows(const Model& model, int64_t rows);
 
 struct MemoryNeeds {
   int64_t rows = 0;           // Rows of one step.
-  int64_t micro_batches = 1;  // See PlanOptions::micro_batches.
-  int64_t groups = 1;         // See PlanOptions::groups.
+  int64_t micro_batches = 1;  // The number of parts in which a batch is computed, one after the other.
+  int64_t groups = 1;         // The number of parts of a batch that are normalised separately.
   ValueType inputs = ValueType::kByte;
   int64_t slots = 0;        // Number of arenas that the optimizer keeps on this worker.
   bool on_gpu = false;      // True: batches are copied to the device, and libraries have workspaces.
-  bool recomputes = false;  // See PlanOptions::recomputes.
+  bool recomputes = false;  // True: backward computes values again to save memory (PlanOptions::recomputes).
   // The type of activations. If it is bfloat16, products use bfloat16 copies of the weights.
   ElementType activations = ElementType::kFloat32;
   bool bf16_gradients = false;  // True: the exchange of gradients uses a bfloat16 copy.
   bool evaluates = true;        // True: the worker also has a plan for evaluations.
-  // If host memory is the device's memory: the number of batches in host memory, which the forecast counts,
-  // too.
+  // The number of batches in host memory. The forecast counts them only if on_gpu is false, because host
+  // memory is then the memory of the device.
   int64_t host_batches = 0;
 };
 

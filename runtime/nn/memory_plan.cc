@@ -3,11 +3,11 @@
 //
 // Each time stands for one piece of work, in this order: the conversion of the batch, forward of each layer,
 // the loss, and backward of each layer, where repeated layers run before the layer that needs them. A value
-// is needed from the layer that writes it to the last layer that reads it, in backward too unless it is
-// computed again. A gradient is needed from the backward of the layer that writes it first to the backward of
-// the layer whose output it belongs to. If a layer permits it and no later reader is disturbed, the layer's
-// output takes the block of its input, and the gradient of its input takes the block of the gradient of its
-// output.
+// is needed from the layer that writes it to the last layer that reads it. Reads in backward count too,
+// unless backward computes the value again. The gradient of a layer's output is needed from the first
+// backward that writes to it until the backward of that layer. If a layer permits it, and if no later layer
+// reads the overwritten values, the layer's output takes the block of its input, and the gradient of its
+// input takes the block of the gradient of its output.
 //
 // Invariant: two blocks that are needed at the same time never overlap, so memory is never below
 // PeakElements.
@@ -29,7 +29,8 @@ namespace {
 
 bool Meet(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
-// Puts the blocks, in the order given, at the lowest position that is free while they are needed.
+// Puts each block, in the order given, at the lowest position that is free at all times at which the block is
+// needed.
 Placement PlaceInOrder(absl::Span<const Lifetime> blocks, absl::Span<const size_t> order) {
   Placement placement{.begin = std::vector<int64_t>(blocks.size())};
   std::vector<size_t> placed;  // Blocks that are placed, ordered by position.
@@ -124,7 +125,8 @@ class StepBlocks {
   std::vector<Lifetime> lifetimes_;
   std::vector<int> values_, gradients_;  // For each value, the number of its block.
   std::vector<int> again_;  // For each value that is computed again, the number of its second block.
-  std::vector<std::vector<int>> repeats_;  // See StepMemory::repeats.
+  // For each layer, the layers that are repeated before its backward (StepMemory::repeats).
+  std::vector<std::vector<int>> repeats_;
   // For each layer, the times at which the layer is repeated and at which its backward runs.
   std::vector<int> repeat_, backward_;
   // For each layer and input, the number of the block for the layer's part of the input's gradient; kNoBlock

@@ -1,5 +1,5 @@
-// Plans where the values of a step lie in one block of memory: values that are not needed at the same time
-// may share memory. Pure; any thread. Positions and sizes are in elements of activations.
+// Plans the positions of the values of a step within one allocation. Values that are not needed at the same
+// time may share memory. Pure; any thread. Positions and sizes are in elements of activations.
 #ifndef TETHYS_RUNTIME_NN_MEMORY_PLAN_H_
 #define TETHYS_RUNTIME_NN_MEMORY_PLAN_H_
 
@@ -24,9 +24,10 @@ struct Placement {
   int64_t elements = 0;             // Elements of the memory for all blocks.
 };
 
-// Places blocks so that no two blocks overlap that are needed at the same time. The blocks are put at the
-// lowest free position in several orders: by size, by size and duration, and by time. In each order, the
-// block that lies highest is then moved forward, repeatedly, until the result is little above the peak. The
+// Places blocks so that blocks that are needed at the same time do not overlap. Several orders of the blocks
+// are tried: by size, by size and duration, and by time. In an order, each block is put at the lowest
+// position that is free. Then the block that lies highest in memory is moved forward in the order, and all
+// blocks are placed again, until the memory is little above the peak or the number of tries is reached. The
 // smallest result is taken. (Finding the least memory is NP-hard; for the greedy order by size see Pisarchyk
 // and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020.)
 Placement PlaceBlocks(absl::Span<const Lifetime> blocks);
@@ -41,8 +42,8 @@ struct StepMemory {
   std::vector<int64_t> values = {};
   std::vector<int64_t> gradients = {};
   // For each layer and input, the first element of the memory where the layer writes its part of the input's
-  // gradient, if the part is GradientPart::kAdded. kAbsent for other parts, and for a layer that passes the
-  // output's gradient.
+  // gradient, if the part is GradientPart::kAdded. kAbsent for other parts, and for a layer whose input
+  // gradient is the unchanged gradient of its output.
   std::vector<std::vector<int64_t>> parts = {};
   // The first element of each value that backward computes again. kAbsent: backward reads the value that
   // forward wrote.
@@ -55,8 +56,8 @@ struct StepMemory {
 // InvalidArgument: fewer than one row, or values of more elements than memory can hold.
 absl::Status CheckRows(const LayerGraph& graph, int64_t rows);
 
-// With `recomputes`, backward computes values again (recomputation.h), and forward frees these values; the
-// limit on chains of recomputed values (longest_chain) is the one that gives the lowest peak.
+// With `recomputes`, backward computes values again (recomputation.h), and forward frees these values. The
+// limit on chains of recomputed values (longest_chain) is then chosen so that the peak is lowest.
 StepMemory PlanStepMemory(const LayerGraph& graph, int64_t rows, bool trains, bool recomputes = false);
 
 // The blocks that PlanStepMemory places.

@@ -71,7 +71,7 @@ class Model {
     std::vector<Range> statistics = {};  // Ranges in the arena of statistics: mean, variance.
     std::shared_ptr<const Operation> operation = nullptr;
     const std::string& name() const { return config.name(); }
-    // Whether training changes variables of the layer.
+    // True if training changes variables of the layer.
     bool trains() const { return !variables.empty() && IsTrainable(config); }
   };
   const std::vector<Layer>& layers() const { return layers_; }

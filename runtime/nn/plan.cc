@@ -7,8 +7,8 @@
 //              (GatherParts), and adds the gradients of its variables to those of earlier micro-batches
 //              (AddGradients)
 //
-// In the last micro-batch, Backward also records the event of a range of ready_order() once its gradients are
-// final.
+// In the last micro-batch, Backward also records an event for each range of ready_order(), once the gradients
+// of the range are final.
 //
 // Invariant: Initialize fixes all primitives and addresses, so on a device that copies batches each step
 // enqueues the same work.
@@ -66,8 +66,8 @@ class ModelPlan final : public Plan {
   absl::Status CreateNode(int index, const StepMemory& memory);
   absl::Status CompileLayer(int index, absl::Span<const VariableMemory> variables);
   absl::Status CreateBackward(int index, const StepMemory& memory);
-  // Whether the layer runs as in training. A frozen layer that backward does not reach runs as in an
-  // evaluation: it normalises by its moving statistics.
+  // True if the layer runs as in training. A frozen layer that backward does not reach runs as in an
+  // evaluation: batch normalisation then uses the moving statistics.
   bool TrainsLayer(int index) const {
     return training() && (IsTrainable(model_.layers()[index].config) || model_.graph().runs_backward(index));
   }
@@ -336,7 +336,7 @@ absl::Status ModelPlan::GatherParts(int index) {
   const PlanNode& node = nodes_[index];
   const std::vector<GradientPart>& parts = model_.graph().gradient_parts(index);
   for (size_t j = 0; j < parts.size(); ++j) {
-    // If the layer wrote no part, the part is the gradient of the output.
+    // If the layer passes gradients on and so has written no part, the part is the gradient of the output.
     const void* const part = node.dx[j] != nullptr ? node.dx[j] : node.dy;
     if (parts[j] == GradientPart::kCopied) {
       TETHYS_RETURN_IF_ERROR(

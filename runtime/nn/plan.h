@@ -35,12 +35,12 @@ struct PlanOptions {
   int64_t micro_batches = 1;
   InputScaling scaling = {};
   uint64_t seed = 0;  // Seed of dropout.
-  // Number of parts of a batch that are normalised separately; see BatchNormalisationShape.
+  // The number of parts of a batch that are normalised separately (BatchNormalisationShape::groups).
   int64_t groups = 1;
   // For a plan that trains: sums statistics over the workers, so that the batches of all workers are
   // normalised as one batch. Must outlive the plan. Null: each worker's batch is normalised separately.
   StreamReducer* sums = nullptr;
-  bool recomputes = false;  // True: backward computes values again to save memory; see PlanStepMemory.
+  bool recomputes = false;  // True: backward computes values again to save memory (PlanStepMemory).
 };
 
 // Device memory that must outlive the plan.
@@ -101,14 +101,15 @@ class Plan {
   // gradients in memory, and the gradients of later micro-batches are added to them. With the last
   // micro-batch, calls ready(i, event) for range i of model.ready_order() as soon as the work for its
   // gradients is enqueued; `event` happens when the gradients are complete. Gradients are weighted sums over
-  // rows. Skips layers whose output affects no variable, and gradients of values that depend on no variable.
+  // rows. Skips layers whose output does not depend on a variable that training changes, and the gradients of
+  // such outputs.
   using ReadyCallback = absl::FunctionRef<absl::Status(int64_t index, const Event& event)>;
   virtual absl::Status Backward(ReadyCallback ready) = 0;
 
   // Enqueues the change that the batch of the last Forward makes to the moving statistics; a no-op if the
-  // model has no moving statistics, or the plan only evaluates. `refused` is device memory: if it is not 0
-  // when the work runs, the statistics do not change; without it (null), they always change. A graph may
-  // capture this work.
+  // model has no moving statistics, or the plan only evaluates. `refused` is in device memory. If *refused is
+  // not 0 when the work runs, the statistics do not change. If `refused` is null, they always change. A graph
+  // may capture this work.
   virtual absl::Status EnqueueStatistics(const int32_t* refused) = 0;
 
   // Returns the loss of a plan with one micro-batch. Blocks until the stream has computed it.

@@ -30,12 +30,13 @@ struct PlanNode {
   std::vector<const void*> x_backward;
   void* y_again = nullptr;
   std::vector<int> repeats;  // Layers that run again before Backward of this layer, in this order.
-  bool runs_forward = true;  // False for a relu layer whose relu the layer before applies.
+  bool runs_forward = true;  // False for a relu layer whose relu the preceding layer applies.
   // The gradient of the output. Null, like the gradients below, if backward does not run the layer.
   void* dy = nullptr;
-  // Where the layer writes gradients of its inputs; null for inputs whose gradient it does not write.
+  // The addresses to which the layer writes the gradients of its inputs; null for an input whose gradient the
+  // layer does not write.
   std::vector<void*> dx;
-  std::vector<void*> gradients;   // Where the complete gradient of each input is.
+  std::vector<void*> gradients;   // The address of the complete gradient of each input.
   std::vector<int64_t> elements;  // Elements of each input.
   // For each input, the primitive that adds the layer's part to the gradient; null unless the part is added.
   std::vector<std::unique_ptr<SumPrimitive>> sums;

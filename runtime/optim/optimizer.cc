@@ -91,9 +91,9 @@ class RuleOptimizer final : public Optimizer {
   }
 
  private:
-  // The rates of an update, and the flag that a gradient was not finite. Updates use the one State in device
-  // memory. In host memory there is a State for each parity: an update begins with a copy of the rates to the
-  // device, and ends with a copy of the flag to the host.
+  // The rates of an update, and the flag that a gradient was not finite. All updates use the single State in
+  // device memory (state_). Host memory contains one State for each parity (states_): an update begins with a
+  // copy of the rates to the device, and ends with a copy of the flag to the host.
   struct State {
     UpdateRates rates;
     int32_t bad;

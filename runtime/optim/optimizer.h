@@ -24,7 +24,8 @@ struct NamedRange {
   std::string variable;
   Range range;
 };
-// Makes one region of each range. Sets weight decay and trust ratio of the regions to which they apply.
+// Makes one region of each range. The region has weight decay, and `adapted` is true, unless the config
+// excludes the variable of the range from weight decay.
 std::vector<UpdateRegion> MakeUpdateRegions(const proto::Optimizer& config,
                                             const std::vector<NamedRange>& ranges);
 
@@ -58,20 +59,21 @@ class Optimizer {
   absl::Status Apply(Stream& stream, const Update& update, float* parameters, const float* gradient_sums,
                      absl::Span<float* const> slots);
 
-  // The first half of an update by a rule with a trust ratio, for servers, whose regions are parts of
-  // variables. Writes the sums of squares of each region, in the order of the arena, and changes slots. The
-  // caller then makes updates with the same rates and with the sums over whole variables
-  // (UpdatePrimitive::Measure). Requires finite gradients.
+  // The first half of an update by a rule with a trust ratio. Used by parameter servers, whose regions are
+  // parts of variables. Writes the sums of squares of each region, in the order of the arena, and changes
+  // slots. The caller then enqueues updates with the same rates, and with the sums over whole variables in
+  // Update::squares (UpdatePrimitive::Measure). Requires finite gradients.
   virtual absl::Status Measure(Stream&, const Update&, const float* /*parameters*/,
                                const float* /*gradient_sums*/, absl::Span<float* const> /*slots*/,
                                absl::Span<RegionSquares> /*squares*/) {
     return absl::UnimplementedError("this optimizer measures nothing");
   }
 
-  // The parts of Apply, for callers that enqueue an update before the last one has run, or capture it in a
-  // graph. Two updates may be in flight; they differ in `parity`, 0 or 1.
+  // SetRates, Enqueue and Check are the parts of Apply, for callers that enqueue an update before the last
+  // one has run, or that capture an update in a graph. Two updates may be in flight; they differ in `parity`,
+  // 0 or 1.
   //
-  // Writes the update's rates to the host memory of parity `parity`.
+  // SetRates writes the update's rates to the host memory of parity `parity`.
   virtual void SetRates(int parity, const Update& update) = 0;
   // Enqueues the update, which is stream work only. When the work runs, it uses the rates that SetRates has
   // set, not the rates of `update`.

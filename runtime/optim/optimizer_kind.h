@@ -42,7 +42,7 @@ extern const OptimizerKind kSgdKind, kAdamKind, kRmspropKind, kAdagradKind, kLar
 
 // Null if the config names no kind.
 const OptimizerKind* FindOptimizerKind(const proto::Optimizer& config);
-// Whether a step depends on the norms of whole variables, as in LARS and LAMB.
+// True if a step depends on the norms of whole variables, as in LARS and LAMB.
 bool HasTrustRatio(const proto::Optimizer& config);
 
 }  // namespace tethys

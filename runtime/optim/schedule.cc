@@ -7,7 +7,8 @@
 namespace tethys {
 namespace {
 
-// A length that the message gives in samples or in epochs; `otherwise` if it gives neither.
+// Returns the length that the message gives, in samples or in epochs, as a number of samples; `otherwise` if
+// the message gives no length.
 template <class Message>
 int64_t SamplesOf(const Message& message, int64_t epoch, int64_t otherwise) {
   if (message.has_epochs()) return std::llround(message.epochs() * static_cast<double>(epoch));

@@ -1,5 +1,5 @@
 // The learning rate as a function of the number of samples used, so that a schedule means the same under
-// every strategy and batch size. Formulas: Schedule in job.proto. Pure; any thread.
+// every strategy and batch size. The comments of Schedule in job.proto give the formulas. Pure; any thread.
 #ifndef TETHYS_RUNTIME_OPTIM_SCHEDULE_H_
 #define TETHYS_RUNTIME_OPTIM_SCHEDULE_H_
 
@@ -12,8 +12,8 @@ namespace tethys {
 
 class LearningRateSchedule {
  public:
-  // Lengths in samples over all workers. If `job` is 0, the job has no last sample. A decay without a length
-  // of its own then never begins.
+  // Lengths in samples over all workers. `job` is 0 if the job has no fixed length; a decay whose length is
+  // not configured then never begins.
   struct Lengths {
     int64_t epoch = 0;
     int64_t job = 0;
@@ -25,9 +25,9 @@ class LearningRateSchedule {
   // The rate of the update that begins after `samples_used` samples.
   double At(int64_t samples_used) const;
 
-  // Samples over which the rate decays; 0 without a decay, or for a decay in steps.
+  // Samples over which the rate decays; 0 for a step decay or without a decay.
   int64_t decay_samples() const { return decay_samples_; }
-  // The numbers of used samples at which a decay in steps multiplies the rate.
+  // The numbers of used samples at which a step decay multiplies the rate by its factor.
   const std::vector<int64_t>& steps() const { return steps_; }
   // Samples of the warm-up; 0 without a warm-up.
   int64_t warm_up_samples() const { return warm_up_samples_; }

@@ -28,7 +28,7 @@ class BlockCache::SpareMemory {
     return memory;
   }
 
-  // Keeps `memory`. To stay below the limit, frees the memory that was kept first.
+  // Keeps `memory`. If the kept memory then exceeds the limit, frees the memory that has been kept longest.
   void Keep(std::string memory) {
     const MutexLock lock(mu_);
     memory.clear();
@@ -54,7 +54,8 @@ absl::StatusOr<BlockCache::Block> BlockCache::Get(const Key& key, int64_t size, 
     if (const auto found = entries_.find(key); found != entries_.end()) {
       entry = found->second;
       used_.splice(used_.begin(), used_, entry->place);
-      // A fetch ends at a deadline of its own; the fetching thread then wakes the waiting threads.
+      // This wait needs no deadline: each fetch ends at its own deadline at the latest, and the fetching
+      // thread then wakes the waiting threads.
       while (entry->block == nullptr && entry->failed.ok()) fetched_.Wait(mu_);
       if (entry->block == nullptr) return entry->failed;
       return entry->block;

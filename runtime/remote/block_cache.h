@@ -38,8 +38,9 @@ class BlockCache {
 
   explicit BlockCache(int64_t capacity);
 
-  // Returns the block. If the block is not in the cache, calls `fetch`, which must end by itself. Requires
-  // `size` to be the block's number of bytes. A failure is not kept: the next call fetches again.
+  // Returns the block. If the block is not in the cache, calls `fetch`, which must have a deadline of its
+  // own. Requires `size` to be the block's number of bytes. A failure is not cached: the next call fetches
+  // again.
   absl::StatusOr<Block> Get(const Key& key, int64_t size, Fetch fetch);
 
   // Whether the block is in the cache or being fetched.
@@ -54,11 +55,12 @@ class BlockCache {
     std::list<Key>::iterator place;  // The key's place in used_.
   };
 
-  // Makes room by dropping blocks, the least recently used first; blocks that are being fetched stay.
+  // Drops the least recently used blocks until the others fit into the capacity. Blocks that are being
+  // fetched stay.
   void Drop() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const int64_t capacity_;
-  const std::shared_ptr<SpareMemory> spare_;  // The blocks hold it, too, to give their memory back to it.
+  const std::shared_ptr<SpareMemory> spare_;  // Each block shares this object, to return its memory.
   mutable Mutex mu_;
   CondVar fetched_;
   std::map<Key, std::shared_ptr<Entry>> entries_ ABSL_GUARDED_BY(mu_);

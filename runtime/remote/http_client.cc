@@ -16,8 +16,9 @@ std::string Says(const HttpAnswer& answer, const Url& from) {
   return absl::StrCat(from.authority, " answers ", answer.status, ", a redirect");
 }
 
-// The URL to which the answer of `from` redirects; has the errors of RedirectOf. `seen` contains the URLs of
-// this request so far, including `from`.
+// The URL to which `answer`, the answer to a request for `from`, redirects. `seen` contains all URLs of this
+// request so far, including `from`. Has the errors of RedirectOf; in addition FailedPrecondition: a redirect
+// loop, or too many redirects.
 absl::StatusOr<Url> NextUrl(const HttpAnswer& answer, const Url& from, const std::vector<std::string>& seen) {
   TETHYS_ASSIGN_OR_RETURN(Url next, RedirectOf(answer, from));
   if (std::find(seen.begin(), seen.end(), next.text()) != seen.end()) {

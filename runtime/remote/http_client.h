@@ -4,7 +4,7 @@
 // 1. Secrets go only to URLs that begin with the prefix of the secrets: after a redirect, a server gets the
 // secrets for its own URL only.
 // 2. The client follows at most kMostRedirects redirects, only to http and https, never from https to http,
-//    never in a circle.
+//    and never to a URL that the request has already visited.
 // 3. After failures that may pass (no connection, a broken connection, silence, 5xx, 408, 429), a request is
 // retried with growing pauses; after failures that will not pass (401, 403, 404, a bad certificate), the
 // request is not retried.
@@ -27,7 +27,7 @@ struct HttpCall {
   bool head = false;
   std::vector<std::string> headers = {};
   int64_t most_bytes = 0;
-  std::string* spare = nullptr;  // As HttpRequest::spare.
+  std::string* spare = nullptr;  // Same meaning as HttpRequest::spare.
   bool follow = true;            // False: a redirect is returned as the answer.
   // Sent to the first server in place of the secrets for its URL; null: the secrets for its URL are sent.
   const HttpCredentials* credentials = nullptr;
@@ -44,7 +44,7 @@ struct HttpReply {
 bool IsRedirect(int status);
 
 // The URL to which a redirect leads. FailedPrecondition: the redirect names no URL, or a URL that invariant 2
-// forbids. Circles are not detected here.
+// forbids. Redirect loops are not detected here.
 absl::StatusOr<Url> RedirectOf(const HttpAnswer& answer, const Url& from);
 
 struct HttpPatience {
@@ -64,7 +64,7 @@ class HttpClient {
   HttpClient(HttpTransport& transport, const proto::RemoteSecrets& secrets, HttpPatience patience)
       : transport_(transport), secrets_(secrets), patience_(std::move(patience)) {}
 
-  // Makes one try. Has the errors of HttpTransport::Exchange, preceded by the file's name.
+  // Makes one try. Has the errors of HttpTransport::Exchange, with the file's name before the message.
   // FailedPrecondition: a redirect that cannot be followed.
   absl::StatusOr<HttpReply> Once(const HttpCall& call) const;
 
@@ -72,8 +72,8 @@ class HttpClient {
   // status), or until the tries are used up.
   absl::StatusOr<HttpReply> Try(const HttpCall& call) const;
 
-  // Retries as Try does, but each try is a call of `once`, which is repeated after Unavailable and
-  // DeadlineExceeded. The error of the last try says how many tries there were.
+  // Calls `once` until it returns neither Unavailable nor DeadlineExceeded, or until the tries are used up.
+  // Pauses between the tries as Try does. The error of the last try says how many tries there were.
   absl::Status TryAgain(const std::function<absl::Status()>& once) const;
 
   const proto::RemoteSecrets& secrets() const { return secrets_; }

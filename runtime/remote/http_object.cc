@@ -1,6 +1,6 @@
-// A file on an HTTP server. Every request but the first requests a range, on the condition that the file is
-// still the one that was opened. Not every server heeds conditions, so each answer is checked for a change of
-// the file, too.
+// A file on an HTTP server. Every request but the first requests a range, on the condition (If-Match or
+// If-Unmodified-Since) that the file has not changed since it was opened. Not every server heeds conditions,
+// so each answer is checked for a change of the file, too.
 #include <utility>
 
 #include "absl/strings/match.h"

@@ -42,7 +42,7 @@ std::string FirstWords(absl::string_view body) {
   body = absl::StripLeadingAsciiWhitespace(body);
   body = body.substr(0, std::min({body.find('\n'), body.find('\r'), kMostWords}));
   const bool text = std::all_of(body.begin(), body.end(), absl::ascii_isprint);
-  // An HTML page says no more than the status.
+  // The text of an HTML page is not shown, because it usually adds nothing to the status.
   return text && !body.empty() && body[0] != '<' ? std::string(body) : "";
 }
 

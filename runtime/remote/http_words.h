@@ -11,15 +11,15 @@
 
 namespace tethys {
 
-// The value of the header Content-Range, "bytes 0-99/1000": the first and the last byte, and the size of the
-// whole file; -1: the size is not known.
+// The value of the header Content-Range, such as "bytes 0-99/1000": the first byte, the last byte, and the
+// size of the whole file (-1 if the size is not known).
 struct ContentRange {
   int64_t first = 0;
   int64_t last = 0;
   int64_t size = -1;
 };
 
-// Absent: the header is not a range of bytes, or the range lies outside the size.
+// Absent: the header is not a range of bytes, or the range exceeds the size of the file.
 absl::optional<ContentRange> ParseContentRange(absl::string_view text);
 
 // A number of bytes in decimal digits. Absent: the text is no such number, or the number is above 2^62.
@@ -33,7 +33,7 @@ bool MayPass(int status);
 // PermissionDenied, Unavailable (where MayPass is true) or FailedPrecondition.
 absl::Status RefusalStatus(const HttpAnswer& answer, const std::string& name, const std::string& host);
 
-// The first line of an answer's body, if this line is text, at most 200 characters of it; otherwise empty.
+// The first line of an answer's body, cut to 200 characters; empty if the line is not text.
 std::string FirstWords(absl::string_view body);
 
 }  // namespace tethys

@@ -1,15 +1,15 @@
 // Decides how many blocks of a server's files are fetched ahead of readers who read from front to back: the
 // fewest blocks that give the full rate. If answers take long to begin, or each connection is slow, several
 // fetches at a time are faster. If the server is fast, the threads of several fetches only take processor
-// time and cache from one another: for a server on the same machine, four blocks ahead take 1.2 times the
-// processor time of one block.
+// time and cache from one another: for a server on the same machine, fetching four blocks ahead takes 1.2
+// times the processor time of fetching one block ahead.
 //
 // The rate is measured over trains, which are runs of successive blocks. The first two trains fetch the most
 // blocks ahead; the faster of the two gives the highest rate, since disturbances only make a train slower.
-// Each further train fetches half as many blocks ahead (2, 1), as long as the rate is kept. The last number
-// that kept the rate is used for the next kSettled blocks. Then the search begins again, since networks and
-// readers change. One block is always fetched ahead, so that a reader who computes does not wait for a whole
-// fetch.
+// Each further train fetches half as many blocks ahead (2, 1), as long as the rate is kept. The smallest
+// number of blocks that kept the rate is used for the next kSettled blocks. Then the search begins again,
+// since networks and readers change. One block is always fetched ahead, so that a reader who computes does
+// not wait for a whole fetch.
 #ifndef TETHYS_RUNTIME_REMOTE_READ_AHEAD_H_
 #define TETHYS_RUNTIME_REMOTE_READ_AHEAD_H_
 

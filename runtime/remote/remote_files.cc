@@ -27,7 +27,7 @@ namespace {
 struct Place {
   absl::string_view scheme;
   OpenRemote* open;
-  ListRemote* list;  // Null: URLs of the scheme have no patterns.
+  ListRemote* list;  // Expands a pattern (glob); null: the scheme allows no patterns.
 };
 constexpr Place kPlaces[] = {
     {"http", OpenHttpObject, nullptr},
@@ -136,8 +136,8 @@ struct Shared {
     return patience;
   }
 
-  // The number of the file's present content, as given by its name, size and version. The number is part of
-  // the keys of the cache.
+  // A number that stands for the file's present content, which is identified by name, size and version. The
+  // number is part of the cache's keys.
   int64_t NumberOf(const RemoteObject& object) {
     const std::string content = absl::StrCat(object.name(), " ", object.size(), " ", object.version());
     const MutexLock lock(mu);
@@ -192,8 +192,8 @@ class CachedFile final : public RemoteFile, public std::enable_shared_from_this<
     const RemoteOptions& options = shared_->options;
     const auto wanted = static_cast<int64_t>(out.size());
     const int64_t last_end = last_end_.exchange(offset + wanted, std::memory_order_relaxed);
-    // If several readers use the file, the last read may be another reader's. A reader in order may then seem
-    // to read out of order; this costs time only.
+    // If several readers use the file, the last read may be another reader's. Sequential reads may then seem
+    // to be out of order, which only costs time.
     const bool in_order = std::abs(offset - last_end) <= block_bytes_ / 4;
     if (!in_order) ahead_.store(offset / block_bytes_, std::memory_order_relaxed);
     const bool at_random = !in_order && wanted <= kMostRandomBlocks * options.random_bytes &&
@@ -249,7 +249,7 @@ class CachedFile final : public RemoteFile, public std::enable_shared_from_this<
   void FetchNow(int64_t number) const {
     const int64_t reader = last_end_.load(std::memory_order_relaxed) / block_bytes_;
     if (number < reader || number > reader + most_ahead_) return;
-    // If the fetch fails, the reader of the block finds the failure again.
+    // An error is ignored, because the reader fetches the block again and then gets the error itself.
     static_cast<void>(BlockOf(number, block_bytes_));
   }
 
@@ -257,7 +257,7 @@ class CachedFile final : public RemoteFile, public std::enable_shared_from_this<
   const std::unique_ptr<RemoteObject> object_;
   const int64_t number_;
   const int64_t block_bytes_;  // Size of the requests of a reader who reads in order.
-  const int64_t most_ahead_;   // Limit on blocks of this size that are fetched ahead.
+  const int64_t most_ahead_;   // Limit on blocks of block_bytes_ bytes that are fetched ahead.
   ReadAhead& server_;
   const MonotonicClock clock_;
   mutable std::atomic<int64_t> last_end_ = 0;     // End of the last read.

@@ -49,8 +49,8 @@ class RemoteFiles {
  public:
   virtual ~RemoteFiles() = default;
 
-  // InvalidArgument: the URL cannot be used, or the file is empty or a folder. Other errors: see
-  // RefusalStatus.
+  // InvalidArgument: the URL cannot be used, or the file is empty or a folder. Other errors are those of
+  // RefusalStatus (http_words.h).
   virtual absl::StatusOr<std::shared_ptr<const RemoteFile>> Open(const std::string& url) = 0;
 
   // The URLs that a pattern names; the URL itself if it is no pattern. NotFound: no file matches.
@@ -65,10 +65,9 @@ std::unique_ptr<RemoteFiles> CreateRemoteFiles(std::unique_ptr<HttpTransport> tr
 absl::StatusOr<std::unique_ptr<HttpTransport>> LoadHttpTransport(const std::string& folder,
                                                                  const HttpDeadlines& deadlines);
 
-// The remote files of this process. A process has one cache, whatever data it opens, so that the memory of
-// the cache is limited; this is why the object is not handed from caller to caller. FailedPrecondition:
-// libtethys_remote.so cannot be used. After an error, which may also be an error of the secrets, all later
-// calls return the same error.
+// The RemoteFiles that all code of this process shares. The object is global, so that the process has only
+// one cache, with one limit on memory. FailedPrecondition: libtethys_remote.so cannot be used. Has the errors
+// of the function that reads the secrets, too. After an error, all later calls return the same error.
 absl::StatusOr<RemoteFiles*> ProcessRemoteFiles();
 
 // Sets the function that reads the secrets of the process; without it there are no secrets. `source` is
@@ -77,7 +76,7 @@ absl::StatusOr<RemoteFiles*> ProcessRemoteFiles();
 using SecretsSource = std::function<absl::StatusOr<proto::RemoteSecrets>()>;
 void SetSecretsSource(SecretsSource source);
 
-// The secrets with which this process has opened URLs; none if it has opened no URL.
+// The secrets with which this process has opened URLs; empty if the process has opened no URL.
 proto::RemoteSecrets SecretsInUse();
 
 }  // namespace tethys

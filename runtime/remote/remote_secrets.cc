@@ -29,7 +29,7 @@ class FirstPlace final : public google::protobuf::io::ErrorCollector {
   std::string text_;
 };
 
-// Adds a '/' to a prefix without a path, so that the prefix does not fit longer host names.
+// Adds a '/' to a prefix without a path, so that URLs with a longer host name do not match the prefix.
 absl::Status CheckPrefix(proto::RemotePlace& place) {
   TETHYS_ASSIGN_OR_RETURN(const Url url, ParseUrl(place.url_prefix()));
   place.set_url_prefix(url.text());

@@ -23,7 +23,7 @@ constexpr int kMostPages = 1000;
 constexpr char kEmptyHash[] =
     "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-// How requests reach a bucket.
+// The URL of a bucket, and the credentials and certificates for requests to the bucket.
 struct Bucket {
   std::string base;  // The URL before a key; ends in "/".
   HttpCredentials credentials;
@@ -132,7 +132,7 @@ absl::StatusOr<S3Page> ParseS3Page(absl::string_view xml) {
   if (root == absl::string_view::npos ||
       !absl::EndsWith(absl::StripTrailingAsciiWhitespace(xml), "</ListBucketResult>") ||
       absl::StrContains(xml, "<!")) {
-    return bad;  // Answers have no comments, CDATA or document types.
+    return bad;  // S3 never sends comments, CDATA or document types.
   }
   S3Page page;
   absl::string_view rest = xml, text;

@@ -10,8 +10,8 @@
 namespace tethys {
 
 struct S3Page {
-  std::vector<std::string> keys;  // Keys, not encoded.
-  std::string next;               // The token of the next page, not encoded; empty: this page is the last.
+  std::vector<std::string> keys;  // Decoded keys.
+  std::string next;               // The decoded token of the next page; empty: this page is the last.
 };
 
 // InvalidArgument: the text is no such answer.

@@ -34,7 +34,7 @@ absl::Status CheckPort(absl::string_view port) {
   return absl::InvalidArgumentError(absl::StrCat("'", port, "' is no port: write HOST or HOST:PORT"));
 }
 
-// The position at which the port of HOST:PORT or [IPV6]:PORT begins; npos: `host` has no port.
+// The position of the ':' before the port in HOST:PORT or [IPV6]:PORT; npos: `host` has no port.
 size_t PortColon(absl::string_view host) {
   const size_t close = host.find(']');
   return host.find(':', close == absl::string_view::npos ? 0 : close);
@@ -64,8 +64,8 @@ absl::Status CheckAuthority(absl::string_view scheme, absl::string_view authorit
   return CheckHost(authority);
 }
 
-// Refuses characters that the first line of a request cannot contain. Keys of s3 and paths of HDFS are
-// escaped later.
+// Refuses characters that the first line of an HTTP request cannot contain. In keys of S3 and paths of HDFS
+// only control characters are refused, because all other characters are escaped later.
 absl::Status CheckPath(absl::string_view scheme, absl::string_view path) {
   for (const char c : path) {
     const auto byte = static_cast<unsigned char>(c);

@@ -1,4 +1,4 @@
-// URLs of data: their parts, and the words in which errors show them. Pure; any thread.
+// URLs of data: their parts, and the text with which error messages show them. Pure; any thread.
 #ifndef TETHYS_RUNTIME_REMOTE_URL_H_
 #define TETHYS_RUNTIME_REMOTE_URL_H_
 

@@ -123,7 +123,8 @@ class NameNodes {
       const absl::Status status =
           reply.ok() ? absl::UnavailableError(Refusal(*reply, name).message()) : reply.status();
       if (!IsTransient(status)) return status;
-      // A NameNode that is on standby is healthy, so the error of a NameNode that did not answer says more.
+      // Prefers the error of a NameNode that did not answer, because a NameNode that answers that it is not
+      // ready is healthy (it may be on standby).
       if (last.ok() || !reply.ok()) last = status;
     }
     return last;
@@ -163,7 +164,8 @@ class WebhdfsObject final : public RemoteObject {
         path_(url.path),
         nodes_(std::move(nodes)) {}
 
-  // A read makes two requests, to the NameNode and to a DataNode, and the second takes a new connection.
+  // Each fetch is costly: it sends a request to the NameNode and a request to a DataNode, which takes a new
+  // connection.
   int64_t blocks_a_request() const override { return 4; }
 
   absl::StatusOr<std::string> Fetch(int64_t offset, int64_t bytes, std::string spare) const override {
@@ -192,7 +194,7 @@ class WebhdfsObject final : public RemoteObject {
       if (!sent.ok()) return Annotate(sent.status(), absl::StrCat("DataNode ", datanode->authority));
       reply = *std::move(sent);
     } else if (!reply.success() && !failed.empty()) {
-      // If no other DataNode has the block, the next try may use the same DataNode again.
+      // No other DataNode has the block, so the next try no longer excludes the DataNode that failed.
       const std::string only = std::exchange(failed, "");
       return absl::UnavailableError(absl::StrCat(name(), ": DataNode ", only,
                                                  " failed, and no other DataNode has the block (",

@@ -35,8 +35,8 @@ enum class Batches {
 // The gradients from which an update of the parameters is made.
 enum class UpdateUnit {
   kStep,  // All gradients of one step, divided by the samples of its global batch.
-  // All pushes of a step that are pending at the same time, or each push alone, depending on GradientScale
-  // (job_shape.h).
+  // The update takes all pushes of a step that are pending at the same time, or one push alone, depending on
+  // GradientScale (job_shape.h).
   kPushes,
   kPush,  // Each push makes an update of its own.
 };
@@ -65,8 +65,8 @@ struct ShapeTraits {
   WaitsFor waits_for = WaitsFor::kNone;
   // Workers can form a new group when one of them is lost or replaced (FormsNewGroups in job_shape.h).
   bool forms_groups = false;
-  // True if updates equal the updates of the local job, except for rounding. The number of epochs until an
-  // accuracy is reached may then be compared with other such strategies.
+  // True if updates equal the updates of the local job, except for rounding. All strategies with this
+  // property should need the same number of epochs to reach an accuracy, so these numbers may be compared.
   bool lock_step = false;
   // ---- words
   const char* name = "";    // Name in flags and files; see StrategyName.
@@ -80,13 +80,13 @@ struct ShapeTraits {
   // True if servers keep the parameters and slots.
   bool servers() const { return consistency != proto::ParameterServer::CONSISTENCY_NOT_SET; }
   // True: the chief leases batches, and leases the batches of a lost worker again. False: after the loss of a
-  // worker the others form a new group (FormsNewGroups), or the job ends.
+  // worker the remaining workers form a new group (FormsNewGroups), or the job ends.
   bool leases() const { return batches != Batches::kInStep; }
   // True if all servers make an update from the same pushes, so that a norm over all servers is the norm of
   // the update.
   bool servers_agree() const { return servers() && update == UpdateUnit::kStep; }
-  // True if a server answers each part of a push once all workers have sent that part. False: it answers when
-  // it has received the whole push. The size and number of in-flight messages depend on this
+  // True if a server answers each part of a push once all workers have sent that part. False: a server
+  // answers once it has received the whole push. The size and number of in-flight messages depend on this
   // (ps/message_plan.h).
   bool answers_parts() const { return servers_agree(); }
 };

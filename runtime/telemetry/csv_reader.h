@@ -38,7 +38,7 @@ class CsvReader {
   std::map<std::string, size_t> columns_;
   size_t width_ = 0;
   std::vector<absl::string_view> cells_;  // Cells of the current line: parts of the text or of `unquoted_`.
-  std::deque<std::string> unquoted_;      // Cells of the current line that hold quotes.
+  std::deque<std::string> unquoted_;      // The contents of the current line's quoted cells.
 };
 
 }  // namespace tethys

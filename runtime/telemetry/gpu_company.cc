@@ -41,7 +41,8 @@ void GpuCompany::Watch(const std::string& uuid) {
 
 GpuCompanyReading GpuCompany::Read() {
   GpuCompanyReading reading;
-  // If the driver does not show this process, it may hide others too.
+  // Reports nothing if the driver's list does not show this process, because the list may then lack other
+  // processes, too.
   if (gpu_ == nullptr || own_.empty()) return reading;
   if (const auto processes = gpu_->Processes()) {
     const bool shows_own = std::any_of(processes->begin(), processes->end(),

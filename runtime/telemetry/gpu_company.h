@@ -7,8 +7,8 @@
 //   GpuCompanyReading now = company.Read();
 //
 // The driver may number processes in another PID namespace, where this process does not know its own number.
-// So the process that is on the GPU after the context was made, and was not before, is taken for this
-// process.
+// So this process is assumed to be the one that is on the GPU after the context was made but was not on the
+// GPU before.
 #ifndef TETHYS_RUNTIME_TELEMETRY_GPU_COMPANY_H_
 #define TETHYS_RUNTIME_TELEMETRY_GPU_COMPANY_H_
 
@@ -26,8 +26,8 @@ namespace tethys {
 struct GpuCompanyReading {
   // Other processes with a context on the GPU, whether they compute or not. Absent: not known.
   absl::optional<int> processes;
-  // The share of the multiprocessors' time that other processes used, in [0, 1], by the driver's newest
-  // sample of the last second. Absent: the driver does not report the share.
+  // The share of the multiprocessors' time that other processes used, in [0, 1], according to the newest
+  // sample that the driver took in the last second. Absent: the driver does not report the share.
   absl::optional<double> share;
 };
 

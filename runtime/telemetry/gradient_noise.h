@@ -25,8 +25,8 @@ namespace tethys {
 class GradientNoise {
  public:
   // Adds a record of a step that `workers` workers made; records may be added in any order. A step counts
-  // once the records of all of them were added, if each worker measured its norms and had samples. A step
-  // whose records are incomplete is dropped when kMostPending later steps have begun.
+  // once the records of all its workers have been added, provided that every worker measured its norms and
+  // had samples. A step whose records are incomplete is dropped when kMostPending later steps have begun.
   void Add(const proto::StepRecord& record, int workers);
 
   // Fills in the gradient noise: one entry for each epoch with measured steps, in ascending order of epochs.
@@ -45,7 +45,7 @@ class GradientNoise {
   };
   struct Epoch {
     int64_t steps = 0;
-    double variance = 0;  // Sum over the measured steps, like gradient_square.
+    double variance = 0;  // This field and the next: sums over the measured steps.
     double gradient_square = 0;
   };
 

@@ -51,7 +51,7 @@ struct NvmlFunctions {
   NvmlReturn (*utilization)(NvmlDevice, NvmlUtilization*);
   NvmlReturn (*memory)(NvmlDevice, NvmlMemory*);
   NvmlReturn (*power)(NvmlDevice, unsigned* milliwatts);
-  // Null in libraries that lack these functions.
+  // The functions below are null if the installed library lacks them.
   NvmlReturn (*count)(unsigned* gpus);
   NvmlReturn (*handle_by_index)(unsigned index, NvmlDevice*);
   NvmlReturn (*uuid)(NvmlDevice, char* text, unsigned length);
@@ -65,8 +65,8 @@ constexpr NvmlReturn kNotFound = 6;
 constexpr NvmlReturn kTooSmall = 7;
 constexpr unsigned kMostProcesses = 4096;
 constexpr unsigned kMostGpus = 1024;
-// The size of the buffer for a UUID's text, in bytes: the size that NVML's reference requires, and a zero
-// byte.
+// The size of the buffer for a UUID's text: the 96 bytes that NVML's reference requires, plus a terminating
+// zero byte.
 constexpr unsigned kUuidTextBytes = 97;
 
 struct CloseLibrary {
@@ -108,7 +108,7 @@ std::string UuidText(const std::string& uuid) {
                       "-", hex.substr(20));
 }
 
-// The 16 bytes of a UUID in the text that NVML gives, "GPU-01234567-89ab-cdef-0123-456789abcdef"; empty for
+// The UUID, as 16 bytes, that NVML gives as the text "GPU-01234567-89ab-cdef-0123-456789abcdef"; empty for
 // any other text.
 std::string UuidBytes(absl::string_view text) {
   const std::string hex = absl::StrReplaceAll(text.substr(std::min<size_t>(4, text.size())), {{"-", ""}});

@@ -36,8 +36,7 @@ class NvmlGpu {
   // reach the driver. Errors name the library.
   static absl::StatusOr<std::unique_ptr<NvmlGpu>> Open(const std::string& uuid,
                                                        const std::string& library = kNvmlLibrary);
-  // All GPUs of the machine, as far as the library names them; empty if there is none. Errors are those of
-  // Open.
+  // All GPUs of the machine whose UUID the library reports; empty if there is none. Errors are those of Open.
   static absl::StatusOr<std::vector<std::unique_ptr<NvmlGpu>>> OpenAll(
       const std::string& library = kNvmlLibrary);
   virtual ~NvmlGpu() = default;

@@ -19,8 +19,8 @@
 namespace tethys {
 namespace {
 
-// CollectLast takes no sample of a shorter interval, because a machine's CPU time is counted in ticks of 10
-// ms.
+// CollectLast takes no sample of a shorter interval: the kernel counts a machine's CPU time in ticks of 10
+// ms, so the sample would be inaccurate.
 constexpr Nanoseconds kLeastInterval = 100 * kMillisecond;
 constexpr int64_t kMaxProcBytes = int64_t{4} << 20;
 
@@ -54,8 +54,8 @@ void AddGpu(const GpuReading& gpu, proto::ResourceSample& sample) {
   if (gpu.power_watts.has_value()) sample.set_gpu_power_watts(*gpu.power_watts);
 }
 
-// The growth of a counter. A counter that went back belongs to a new connection or a restarted interface, and
-// began at 0.
+// The increase of a counter. A decrease means that a new connection or a restarted interface has begun to
+// count at 0.
 int64_t Growth(int64_t before, int64_t after) { return after >= before ? after - before : after; }
 
 }  // namespace
@@ -90,8 +90,8 @@ ResourceSampler::ResourceSampler(const Clock& clock, const Options& options)
 void ResourceSampler::Collect(Samples& out) {
   const Nanoseconds now = options_.interval > 0 ? clock_.Now() : 0;
   if (options_.interval <= 0 || now < due_) return;
-  // Samples are due at multiples of the interval after the first, so that delays do not add up; missed
-  // intervals become one sample.
+  // Due times are multiples of the interval apart, so that delays do not add up. If several due times have
+  // passed, one sample covers them all.
   due_ += std::max<Nanoseconds>(1, (now - due_) / options_.interval + 1) * options_.interval;
   Sample(now, out);
 }

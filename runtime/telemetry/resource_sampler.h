@@ -2,7 +2,7 @@
 // Every process has one ResourceSampler, and sends the samples to the chief with the heartbeats.
 // Thread-compatible; a sample takes some tens of microseconds, on the calling thread.
 //
-// The sources of the numbers; a number that the system does not give is 0:
+// The numbers have the following sources. A number that the system does not give is 0.
 //   process  CPU clock_gettime; memory /proc/self/statm; disk /proc/self/io; network: what the kernel counts
 //            for each TCP connection of the process (TCP_INFO), payload without headers. A connection that is
 //            opened and closed between two samples is not seen. GPU, if the process uses one: nvml.h.
@@ -54,7 +54,8 @@ class ResourceSampler {
   // If the interval is over, appends a sample of the process and, with `machine`, a sample of the machine.
   // Call Collect several times per interval.
   void Collect(Samples& out);
-  // Appends a sample of the time since the last sample, unless that time is too short to be meaningful.
+  // Appends a sample that covers the time since the last sample, unless this time is too short for a
+  // meaningful sample.
   void CollectLast(Samples& out);
 
  private:

@@ -32,8 +32,8 @@ std::string StepsCsvLine(const proto::StepRecord& r, Nanoseconds clock_offset) {
 CsvFile::Stays StepsBefore(const proto::TrainingState& state, int64_t epoch_length) {
   // Cannot overflow: an epoch has at most 2^40 positions, a job 2^20 epochs.
   const int64_t begin = state.epoch() * epoch_length;
-  // At position 0 nothing of the epoch was trained, so none of its lines stays. (Its positions could have
-  // other numbers, because its length may differ.)
+  // At position 0 no part of the epoch was trained, so none of its lines stays. (Positions must not be
+  // compared then, because the earlier attempt may have counted with another length of the epoch.)
   const int64_t end = state.position() > 0 ? begin + state.position() : -1;
   return [epoch = state.epoch(), end](const CsvReader& line) {
     const int64_t of_line = line.Integer("epoch") - 1;

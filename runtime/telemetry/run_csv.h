@@ -16,17 +16,17 @@ namespace tethys {
 // clock; bucket ready times are joined by spaces.
 extern const char kStepsCsvHeader[];
 std::string StepsCsvLine(const proto::StepRecord& record, Nanoseconds clock_offset);
-// Returns the condition under which a line of steps.csv stays when an attempt begins at `state`.
-// `epoch_length`: the number of positions in an epoch's order; sample_begin counts the positions of all
-// epochs.
+// Returns a function that says whether a line of steps.csv stays when an attempt (a start of the run) begins
+// at `state`. `epoch_length` is the number of positions in an epoch's order. The column sample_begin counts
+// the positions of all epochs.
 CsvFile::Stays StepsBefore(const proto::TrainingState& state, int64_t epoch_length);
 
 // Columns of epochs.csv, and the line for a result; validation columns are empty without validation.
 extern const char kEpochsCsvHeader[];
 std::string EpochsCsvLine(const proto::EpochResult& result);
-// Returns the condition under which a line of epochs.csv stays when an attempt begins at `state`: its epoch
-// is complete. An epoch that max_steps ended has a line until training goes on; `finished` means that nothing
-// is left to train, so the line stays.
+// Returns a function that says whether a line of epochs.csv stays when an attempt begins at `state`: the line
+// stays if its epoch was complete. If max_steps ended an epoch early, its line stays only if `finished`, that
+// is, if nothing is left to train; otherwise training continues the epoch and writes the line again.
 CsvFile::Stays EpochsBefore(const proto::TrainingState& state, bool finished);
 
 }  // namespace tethys

@@ -11,9 +11,9 @@
 //   outcome = strategy.AwaitEnd(step, done);
 //   recorder.EndStep({.loss_sum = 81.2, .correct = 97, ...});
 //
-// The training thread calls BeginStep, Mark, BucketReady, EndStep and AbandonSteps; one other thread Drain.
-// No heap allocation and no lock on the training thread, unless the ring is full. Steps may overlap: the next
-// step may begin before EndStep, which ends the oldest step.
+// The training thread calls BeginStep, Mark, BucketReady, EndStep and AbandonSteps; one other thread calls
+// Drain. No heap allocation and no lock on the training thread, unless the ring is full. Steps may overlap:
+// the next step may begin before EndStep, which ends the oldest step.
 #ifndef TETHYS_RUNTIME_TELEMETRY_STEP_RECORDER_H_
 #define TETHYS_RUNTIME_TELEMETRY_STEP_RECORDER_H_
 
@@ -51,7 +51,7 @@ struct StepStart {
 struct DeviceTimes {
   Nanoseconds forward_ns = 0;
   Nanoseconds backward_ns = 0;
-  Nanoseconds exchange_ns = 0;  // As Phase::kExchange, with the optimizer's update included.
+  Nanoseconds exchange_ns = 0;  // Like Phase::kExchange; includes the optimizer's update.
   Nanoseconds update_ns = 0;    // The part of exchange_ns that the optimizer's update took.
 };
 
@@ -63,7 +63,8 @@ struct StepResult {
   int64_t bytes_in = 0;
   int64_t staleness = 0;
   Nanoseconds update_ns = 0;  // The optimizer's update, a part of kExchange; recorded as a separate phase.
-  // This field and the next one have the meaning that they have in StepRecord (telemetry.proto).
+  // The squared norms of the gradient sums of this rank and of all workers, as in StepRecord
+  // (telemetry.proto).
   double own_square = 0;
   double sum_square = 0;
   std::optional<DeviceTimes> on_device = {};  // If present, replaces update_ns and all marks after kData.
@@ -73,7 +74,7 @@ struct StepResult {
 // the training thread wait for Drain, and a wait beyond `patience` is an error.
 class StepRecorder {
  public:
-  static constexpr int64_t kCapacity = 8192;  // In records: 4 s of 500 us steps.
+  static constexpr int64_t kCapacity = 8192;  // Number of records, enough for 4 s of 500 us steps.
   static constexpr Nanoseconds kPatience = 10 * kSecond;
 
   // Records at most `buckets` ready times per step. The training thread calls `half_full` whenever half of
@@ -90,16 +91,18 @@ class StepRecorder {
   void BeginExchange() { computing_.store(false, std::memory_order_relaxed); }
   // Marks the step as computing again, after an exchange before its forward pass.
   void EndExchange() { computing_.store(true, std::memory_order_relaxed); }
-  // Counts the time since `begin` as exchange. At `begin` the current phase began to wait for other workers.
+  // Counts the time since `begin`, when the current phase began to wait for other workers, as
+  // Phase::kExchange instead of the current phase.
   void CountAsExchange(Nanoseconds begin);
   // Records that gradient bucket `index` now holds its final sums. The collective of the bucket has not
   // begun.
   void BucketReady(int index);
-  // Ends the oldest step that was begun and not ended. If the step began before the end of the previous step,
-  // its time counts from that end, so that totals add up to the time that passed.
+  // Ends the oldest step that was begun and not ended. If the step began before the previous step ended, its
+  // recorded time begins at the end of the previous step, so that the recorded times add up to the time that
+  // passed.
   void EndStep(const StepResult& result);
 
-  // Forgets the steps that were begun and not ended. They will be begun again, or never.
+  // Drops the steps that were begun and not ended. Such steps may be begun again later.
   void AbandonSteps();
 
   // Appends at most `limit` finished steps to `out` and returns how many.
@@ -108,8 +111,8 @@ class StepRecorder {
   // True while a step computes and does not wait in an exchange. Any thread may call it.
   bool computing() const { return computing_.load(std::memory_order_relaxed); }
 
-  // The time for which the training thread has waited for room in the ring; normally 0. Any thread may call
-  // it.
+  // The time for which the training thread has waited for a free slot in the ring; normally 0. Any thread may
+  // call it.
   Nanoseconds stalled_ns() const { return stalled_ns_.load(std::memory_order_relaxed); }
 
  private:
@@ -143,7 +146,7 @@ class StepRecorder {
   std::atomic<int64_t> drained_{0};
   std::atomic<Nanoseconds> stalled_ns_{0};
   std::atomic<bool> computing_{false};
-  Mutex mu_;  // Locked to wait for room in the ring, and to make room.
+  Mutex mu_;  // Held to wait for a free slot in the ring, and to free slots.
   CondVar room_;
 
   // Used by the training thread.

@@ -1,5 +1,5 @@
-// RUN_DIR/summary.json: proto::RunSummary in protobuf's JSON mapping, with the names of the .proto file. The
-// chief writes the file, or the launcher if the chief could not write it. `tethys compare` reads it.
+// RUN_DIR/summary.json: proto::RunSummary in protobuf's JSON mapping, with the field names of the .proto
+// file. The chief writes the file; if the chief cannot, the launcher does. `tethys compare` reads it.
 // Blocking, thread-safe.
 #ifndef TETHYS_RUNTIME_TELEMETRY_SUMMARY_H_
 #define TETHYS_RUNTIME_TELEMETRY_SUMMARY_H_

@@ -37,9 +37,9 @@ class IterationTimes {
   static constexpr int kEarly = 11;
 
   // For synchronous strategies, whose workers make each step together: the iterations of the slowest worker.
-  // Each early iteration is the maximum over workers, and so is the sum of all iterations. A sum of per-step
-  // maxima could exceed the wall-clock time. Workers that were lost or joined later, and so made fewer
-  // iterations than another, do not count.
+  // Each early iteration is the maximum over the workers. The sum of all iterations is the maximum of the
+  // workers' sums. A sum of per-step maxima could exceed the wall-clock time. Workers that were lost or
+  // joined later, and so made fewer iterations than another, do not count.
   static IterationTimes Slowest(absl::Span<const IterationTimes> workers);
 
  private:

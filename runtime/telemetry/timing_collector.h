@@ -26,7 +26,8 @@ class TimingCollector {
   struct Options {
     int workers = 1;
     bool lock_step = true;  // All workers make each step together (local, mirrored, bulk-synchronous).
-    // The state in which the attempt begins, and the number of positions in an epoch's order.
+    // The state in which this attempt (this start of the run) begins, and the number of positions in an
+    // epoch's order.
     proto::TrainingState state = {};
     int64_t epoch_length = 0;
     bool finished = false;  // True if nothing is left to train in `state`.
@@ -39,7 +40,8 @@ class TimingCollector {
   absl::Status Begin();
 
   // Adds records of one worker, in the order of its steps. `clock_offset`: the chief's clock minus the
-  // worker's. `workers`: the number of workers that made each of the steps, in lock step; 0: all of them.
+  // worker's. `workers`: the number of workers that together made each of the steps, if the workers train in
+  // lock step; 0: all workers of the job.
   // InvalidArgument: a rank that is not among the workers; none of the records is added. An error
   // of the file (ResourceExhausted: disk full) concerns earlier lines and is returned after all records were
   // counted: training may continue without the lines.

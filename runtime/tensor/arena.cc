@@ -23,8 +23,8 @@ std::shared_ptr<float> AllocatePages(int64_t bytes) {
   return {static_cast<float*>(memory), [](float* data) { std::free(data); }};
 }
 
-// Cuts arenas smaller than a huge page out of huge pages, one after the other. A page is freed with the last
-// arena in it.
+// Allocates arenas that are smaller than a huge page side by side in shared huge pages. A page is freed when
+// the last arena in the page is freed.
 class SharedPages {
  public:
   // Like AllocatePages, for less than kHugePage bytes.
@@ -44,7 +44,7 @@ class SharedPages {
 
  private:
   Mutex mu_;
-  std::weak_ptr<float> page_ ABSL_GUARDED_BY(mu_);  // The page that the next arenas are cut out of.
+  std::weak_ptr<float> page_ ABSL_GUARDED_BY(mu_);  // The page from which the next arenas are allocated.
   int64_t used_ ABSL_GUARDED_BY(mu_) = 0;           // Bytes of page_ that arenas use.
 };
 
@@ -69,7 +69,8 @@ absl::StatusOr<Arena> Arena::Allocate(int64_t size) {
   if (size == 0) return arena;
   const int64_t bytes = AlignUp(size) * static_cast<int64_t>(sizeof(float));
   const int64_t installed = WithinGroup(InstalledMemory());
-  // Linux may grant more memory than the host has, and later kill the process that writes to it.
+  // Requests for more than the installed memory fail here, because Linux may grant such a request, and later
+  // kill the process that writes to the memory.
   if (bytes <= installed) arena.data_ = AllocateBytes(bytes);
   if (arena.data_ == nullptr) {
     return absl::ResourceExhaustedError(absl::StrCat("needs ", bytes >> 20,

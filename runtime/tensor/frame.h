@@ -22,7 +22,7 @@
 //   80  u64  schedule position  samples used before this update
 //   88  u64  base version       version the gradient was computed from
 //   96  u32  payload bytes
-//  100  u32  CRC-32C            of the payload; 0: it has none (under TLS, and within a machine)
+//  100  u32  CRC-32C            of the payload; 0: no checksum (under TLS, and within a machine)
 //
 // A receiver decodes the header, compares it with what it expects, and only then trusts the payload length.
 #ifndef TETHYS_RUNTIME_TENSOR_FRAME_H_
@@ -41,9 +41,9 @@ constexpr int64_t kFrameBytes = 104;
 constexpr uint64_t kMaxPayloadBytes = uint64_t{1} << 30;
 
 enum class FrameKind : uint8_t {
-  kChallenge = 1,  // For rings: the nonce is in `sequence`.
+  kChallenge = 1,  // For rings: a nonce, in `sequence`, that the peer must answer.
   kHandshake = 2,  // For rings: the payload is a serialized proto::Handshake.
-  // For rings: the collectives of collectives/communicator.h, and messages between two ranks.
+  // For rings: the collectives of collectives/communicator.h.
   kReduce = 3,
   kGather = 4,
   kBarrier = 5,

@@ -1,7 +1,7 @@
 // Flat arenas: all trainable variables of a model lie in one contiguous float32 buffer, their gradients in a
 // second buffer, and each optimizer slot in a buffer of its own. A Variable is a name, a shape and a range.
-// An all-reduce bucket and a parameter-server shard are ranges too, and a message is sent directly from a
-// slice of such a buffer.
+// An all-reduce bucket and a parameter-server shard are ranges, too. A message is sent directly from a slice
+// of a buffer.
 //
 // Positions and counts are in elements (float32), never bytes, unless a name says bytes.
 #ifndef TETHYS_RUNTIME_TENSOR_VARIABLE_H_

@@ -15,7 +15,8 @@ import time
 
 from shaped_runs import ShapedRuns, all_shapes, why_not
 
-# Each entry has a cluster (place of shaped_runs.py) and the rates of its slower links, by machine.
+# Each entry has a cluster, in the form of a place of shaped_runs.py (rate of the links, number of machines, model,
+# global batches), and the rates of the slower links, by machine.
 CLUSTERS = [(("20mbit", 4, "mlp", (384,)), {}), (("1gbit", 6, "lenet", (384,)), {"slave3": "200mbit"}),
             (("100mbit", 7, "lenet", (1792,)), {})]
 SAME = 0.03

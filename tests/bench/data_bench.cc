@@ -17,9 +17,9 @@
 // takes 1.0 us. In addition, the checksum takes 0.2 us, Protobuf, which copies the values, 0.2 us, and
 // copying the values into the batch 0.1 us.
 //
-// Limits of pictures: 0.9 of libjpeg-turbo alone as a job reads them, and from their own files 0.9 of
-// libjpeg-turbo after the three system calls, which take 3 us, as long as decoding half a picture of 32 x 32
-// pixels.
+// Limits of images, as shares of libjpeg-turbo's rate: 0.9 of libjpeg-turbo alone if images are read as a job
+// reads them; 0.9 of libjpeg-turbo after the three system calls if each image is read from its own file. The
+// system calls take 3 us, half as long as decoding an image of 32 x 32 pixels.
 #include <fcntl.h>
 #include <turbojpeg.h>
 #include <unistd.h>
@@ -157,7 +157,7 @@ int BenchTfrecord() {
 
 // ------------------------------------------------------------------------------------------ pictures
 
-// Decodes JPEG files of one size with libjpeg-turbo alone. The values begin 8 bytes beside a multiple of 16,
+// Decodes JPEG files of one size with libjpeg-turbo alone. The values begin 8 bytes after a multiple of 16,
 // where libjpeg-turbo is fastest (DecodeJpeg in picture.cc).
 class BareDecoder {
  public:

@@ -1,6 +1,6 @@
-// A job that only exchanges gradients and parameters: one variable of a given size, no model, no data, no
-// chief. For benchmarks of parameter servers: one process starts a server of the job, and another process
-// exchanges with the servers as a worker does.
+// A job for benchmarks of parameter servers, which only exchanges gradients and parameters: it has one
+// variable of a given size, and no model, data or chief. One process starts a server of the job, and another
+// process exchanges with the servers as a worker does.
 #ifndef TETHYS_TESTS_BENCH_EXCHANGE_FIXTURE_H_
 #define TETHYS_TESTS_BENCH_EXCHANGE_FIXTURE_H_
 
@@ -23,7 +23,7 @@ struct ExchangeOptions {
   bool asynchronous = false;
   bool pull_before_step = false;  // The workers also pull before each step, which makes the job asynchronous.
   bool momentum = false;          // The optimizer has a slot.
-  bool keeps_undo = false;        // Bulk-synchronous servers can take back a step.
+  bool keeps_undo = false;        // Bulk-synchronous servers can undo a step.
   bool checksums = false;
   JobToken token;
   const JobAuthority* authority = nullptr;  // Null: the exchange does not use TLS.

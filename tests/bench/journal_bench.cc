@@ -20,11 +20,12 @@ namespace {
 
 constexpr int kWorkers = 8, kServers = 2, kStepsPerBeat = 100, kBatch = 32;
 constexpr int64_t kSamples =
-    // The samples of an epoch: all workers' samples of ten heartbeats.
+    // The number of samples of an epoch: an epoch lasts ten heartbeats of every worker.
     int64_t{kWorkers} * kStepsPerBeat * kBatch * 10;
 constexpr double kMostMiB = 64;
 
-// The lines that one heartbeat of every worker adds to the journal; their first sample is `begin`.
+// The lines that one heartbeat of every worker adds to the journal. The first sample of these lines has the
+// number `begin`.
 std::string Beat(int64_t step, int64_t begin) {
   std::string text;
   for (int worker = 0; worker < kWorkers; ++worker) {

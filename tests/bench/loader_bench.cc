@@ -3,9 +3,9 @@
 //
 //   loader_bench JOB [--set=FIELD=VALUE]...
 //
-// JOB is the file of a whole job, or of `data { ... }` alone. For each line on standard input, one epoch is
-// read in batches of 128, each epoch in a different order; the answer is a line with the seconds that it
-// took.
+// JOB is the file of a whole job, or a file with `data { ... }` alone. For each line on standard input, the
+// program reads one epoch in batches of 128, and prints a line with the seconds that the epoch took. Each
+// epoch has a different order.
 #include <chrono>
 #include <cstdio>
 #include <iostream>

@@ -18,8 +18,8 @@ import time
 from shaped_runs import JOB, LAYERS, ShapedRuns, overrides, rate_of, why_not
 
 MACHINES = ["master", "slave1", "slave2", "slave3"]
-# The columns: what is odd, the rate of the links, the model, the global batch, the odd machine, and arguments of
-# ShapedRuns.
+# The columns: how one machine differs from the others, the rate of the links, the model, the global batch,
+# the machine that differs, and arguments of ShapedRuns.
 CLUSTERS = [
     ("a fifth of a core", "1gbit", "mlp", 384, "slave1", {"cores": {"slave1": 0.2}}),
     ("0.1 of a core among 0.45", "1gbit", "lenet", 384, "slave3",

@@ -22,12 +22,12 @@ import sys
 
 from shaped_runs import ShapedRuns, all_shapes, name_of, why_not
 
-# Each place is the rate of links, the number of machines, the model, the global batches, and which part of a
-# core each machine has. If the last is absent, all machines share the cores of this machine. The model of
-# predictions was developed on the first four places only. The other places were used neither to fit nor to
-# choose it: 200 and 500 Mbit/s, 6 and 8 machines, and the models "deep" and "wide" are in none of the four.
-# The places from lenet-1gbit-9 on were recorded after the last change of the model of predictions and its
-# intervals.
+# Each place is a tuple: the rate of the links, the number of machines, the model, the global batches, and how much of a
+# core each machine has. Without the last element, all machines share the cores of this machine. The model that predicts
+# rates was developed on the first four places only. The other places were used neither to fit this model nor to choose
+# it. Their links of 200 and 500 Mbit/s, their 6 and 8 machines, and the models "deep" and "wide" do not occur in the
+# first four places. The places from lenet-1gbit-9 on were recorded after the last change of the predicting model and
+# its intervals.
 PLACES = [("1gbit", 9, "mlp", (384, 768)), ("1gbit", 4, "mlp", (384, 768)), ("100mbit", 7, "mlp", (384, 768)),
           ("1gbit", 7, "lenet", (112, 224)),
           ("200mbit", 6, "mlp", (384, 768)), ("500mbit", 8, "mlp", (384, 768)), ("1gbit", 6, "deep", (384, 768)),

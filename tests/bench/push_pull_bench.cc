@@ -1,8 +1,8 @@
 // Measures one exchange with a parameter server over loopback: a push of 1 MiB of gradients, the update
-// without momentum, and 1 MiB of parameters back. Its rounds alternate with rounds of a raw TCP ping-pong of
-// the same bytes. Unit: microseconds per exchange, medians. Limit: at most 1.5 times raw TCP; goal 1.3. The
-// same exchange is also measured with checksums of payloads. Loopback omits checksums, so this measurement
-// shows what checksums would cost on an equally fast network.
+// without momentum, and 1 MiB of parameters back. Rounds of this exchange alternate with rounds of a raw TCP
+// ping-pong of the same bytes. Unit: microseconds per exchange, medians. Limit: at most 1.5 times raw TCP;
+// goal 1.3. The same exchange is also measured with checksums of payloads. Loopback omits checksums, so this
+// measurement shows what checksums would cost on an equally fast network.
 //
 //   push_pull_bench [--message_bytes=N] [--bytes=N] [--rounds=N] [--exchanges=N] [--asynchronous]
 //                   [--pull_before_step] [--idle]

@@ -7,8 +7,8 @@
 // The training thread does not sample.
 //
 // No work is done between steps, so they follow one another some hundred times faster than real steps. The
-// recorder's ring buffer must therefore hold all steps of a round; otherwise waiting for room would be
-// counted.
+// recorder's ring buffer must therefore hold all steps of a round; otherwise the time spent waiting for a
+// free slot would be counted.
 #include <sys/socket.h>
 
 #include <algorithm>

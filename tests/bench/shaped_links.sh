@@ -22,9 +22,10 @@ remove() {
 trap remove EXIT
 remove
 
-# shape NAMESPACE DEVICE: limits the bandwidth of a device. Also limits packets to 16 KiB before they are cut into
-# frames: with longer packets the token bucket would need a burst so large that a whole message passes unshaped, and
-# with packets of one frame this machine's processors would be the limit.
+# shape NAMESPACE DEVICE: limits the bandwidth of a device. Also limits packets to 16 KiB before they are cut
+# into frames: with longer packets the token bucket would need a burst so large that a whole message passes
+# unshaped, and with packets of one frame this machine's processors would limit the throughput instead of the
+# link.
 shape() {
   ip -n "$1" link set "$2" gso_max_size 16384 gso_max_segs 16
   ip netns exec "$1" tc qdisc add dev "$2" root tbf rate "${mbit}mbit" burst 20kb limit 1mb

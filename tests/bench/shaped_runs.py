@@ -18,8 +18,8 @@ LAYERS = {
     "wide": "layer { flatten {} } layer { dense { units: 1024 activation: RELU } } layer { dense { units: 10 } }",
     "lenet": "lenet {}",
 }
-# `tethys advise` is asked about this job. The job has 100 epochs. With one epoch, which takes a second, the start of
-# one more host would outweigh a higher rate, but the benchmarks compare rates.
+# The job for which `tethys advise` is called. The benchmarks compare rates, so the job has 100 epochs: in a
+# job of one epoch, which takes a second, starting one more host would take longer than the higher rate saves.
 JOB = """name: "{name}"
 model {{ {layers} }}
 data {{

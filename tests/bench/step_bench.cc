@@ -1,17 +1,18 @@
 // Compares a whole training step (input conversion, forward, loss, backward, SGD) with the matrix products of
 // that step alone, each computed by the fastest of oneDNN's sgemm, matmul and inner product. Batch 128, one
-// thread, pinned to one processor; the two alternate. Unit: microseconds, medians over rounds.
+// thread, pinned to one processor. Rounds of the step alternate with rounds of the products. Unit:
+// microseconds, medians over rounds.
 //
 // Limit: step / products <= 1.15, conversion included; goal 1.05.
 //
-//   step_bench [ROUNDS] [PROCESSOR]     default 101 rounds on processor 1 (0 where there is no other)
+//   step_bench [ROUNDS] [PROCESSOR]     default 101 rounds on processor 1 (0 on a machine with one processor)
 //   step_bench thin [PROCESSOR]         a dense layer of 4096 x 4096 with one to five rows, beside the
 //                                       fastest algorithm for each of its products
 //   step_bench NETWORK [PROCESSOR [THREADS]]
 //                                       for peers/torch_step.py, which has the same networks: for each number
 //                                       read from standard input, makes that many steps and prints
-//                                       microseconds per step, on THREADS processors from this one on.
-//                                       NETWORK+recompute computes activations again
+//                                       microseconds per step. Uses THREADS processors, beginning with
+//                                       PROCESSOR. NETWORK+recompute computes activations again
 #include <sched.h>
 #include <unistd.h>
 

@@ -93,7 +93,7 @@ struct ServerProcess {
 void ComparePushPull(const JobAuthority& authority, int rounds) {
   std::vector<int> lifeline(2);
   TETHYS_CHECK(pipe(lifeline.data()) == 0);
-  std::vector<ExchangeFixture> fixtures;  // For each size one fixture without and one with TLS.
+  std::vector<ExchangeFixture> fixtures;  // Two for each size: first without, then with TLS.
   for (const Size& size : kSizes) {
     const ExchangeOptions bare{.bytes = size.bytes, .token = JobToken::Random()};
     ExchangeOptions secure = bare;
@@ -174,7 +174,7 @@ int main(int argc, char** argv) {
   KeepMessageMemory();
   std::printf("mutual TLS on loopback, us per call, medians of %d rounds\n", rounds);
   std::printf("%-12s  %8s  %10s  %10s  %10s\n", "", "size", "bare", "TLS", "throughput");
-  std::fflush(stdout);  // Otherwise the forked rank would print these lines again.
+  std::fflush(stdout);  // Otherwise the ranks, which are forked, would print these lines again.
   // The ring is measured first, because gRPC does not survive a fork.
   CompareAllReduce(*authority, rounds);
   ComparePushPull(*authority, rounds);

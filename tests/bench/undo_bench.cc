@@ -1,11 +1,12 @@
-// Measures how much longer a bulk-synchronous step takes if the server can take it back, so that the job goes
-// on after the loss of a worker. A turn times one step without and one with the undo. Unit: milliseconds per
-// step, medians over turns; each ratio is the median of the turns' ratios.
+// Measures how much longer a bulk-synchronous step takes if the server keeps what it needs to undo the step,
+// with which a job survives the loss of a worker. Each turn times one step without and one step with this
+// undo. Unit: milliseconds per step, medians over turns; each ratio is the median of the turns' ratios.
 //
 //   undo_bench [MEBIBYTES] [WORKERS] [TURNS]       default: 0.2, 20 and 100 MiB, 2 workers, 31 turns
 //
 // store:    the server's part without a network.
-// exchange: worker threads and the server's loop, in this process, over loopback. Limit: 1.02 of a round.
+// exchange: worker threads and the server's loop, in this process, over loopback. Limit: a step with the undo
+//           takes at most 1.02 times as long as a step without.
 #include <cstdlib>
 
 #include "absl/strings/str_format.h"

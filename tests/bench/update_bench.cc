@@ -1,6 +1,6 @@
 // Measures the optimizers' bandwidth on a device: updates of one arena of 100 M floats, alternating with
-// copies of it on the device, medians over rounds. It counts the bytes that must be read or written for an
-// element:
+// copies of it on the device, medians over rounds. The bandwidths count the bytes that must be read or
+// written for an element:
 //
 //   copy                                   8    one float read, one written
 //   an update                             12    parameter and gradient read, parameter written
@@ -9,7 +9,8 @@
 //   a trust ratio                   +8 or +12    parameter and gradient (LARS), or parameter and slots (LAMB)
 //                                                read once more, after the norms
 //
-// Limits without looking: SGD has at least 0.85 of the copy's bandwidth on a GPU, Adam at least 0.7 anywhere.
+// Limits, for updates that do not look for non-finite values: SGD has at least 0.85 of the copy's bandwidth
+// on a GPU, Adam at least 0.7 on any device.
 //
 //   update_bench cpu|cuda [MILLIONS OF FLOATS] [ROUNDS]     default 100 and 31
 //

@@ -83,7 +83,7 @@ TEST_P(Collectives, BroadcastCopiesTheRootsDataToAll) {
   }));
 }
 
-// The sum of fractions depends on the order of the additions.
+// The vectors hold fractions, whose sums depend on the order of the additions.
 TEST_P(Collectives, ReduceScatterGivesEachRankItsBlockOfTheAllReduce) {
   ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {
     for (const int64_t count : Counts()) {

@@ -88,7 +88,7 @@ class CountingCommunicator final : public ForwardingCommunicator {
 
 // A short collective, such as those that form the communicator, costs a frame from each rank to every other
 // rank, so forming a communicator may use only a few collectives.
-TEST(Forming, SharedMemoryTakesThreeCollectivesForAnyWorldSize) {
+TEST(Forming, SharedMemoryCommunicatorIsFormedByThreeCollectivesForAnyWorldSize) {
   for (const int world : {2, 8}) {
     TestRing ring(world);
     OnRanks(world, [&](int rank) {

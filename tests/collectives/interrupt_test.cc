@@ -50,8 +50,9 @@ class World {
   Communicator& operator[](int rank) { return *ranks_[rank]; }
   void Lose(int rank) { ranks_[rank].reset(); }
 
-  // Gives a rank that is in a call time to reach its wait: until it has looked at its clock many times, or
-  // sleeps. No result depends on this wait.
+  // Gives a rank that is in a call time to reach its wait. Returns once the rank has read its clock many
+  // times, or after 20 pauses of a millisecond, because a rank that sleeps does not read its clock. No result
+  // depends on these pauses.
   void AwaitWait(int rank) const {
     const int64_t until = clocks_[rank].looks() + 1000;
     for (int turn = 0; turn < 20 && clocks_[rank].looks() < until; ++turn) {
@@ -75,7 +76,8 @@ class Interrupt : public ::testing::TestWithParam<Medium> {};
 INSTANTIATE_TEST_SUITE_P(Media, Interrupt, AllMedia(), NameOfMedium);
 
 // With two hosts, the stopped rank 3 is a neighbour of rank 1 and no leader, so ranks wait in each of the
-// three communicators of a hierarchical one: within either host, and between the leaders.
+// three communicators that form a hierarchical communicator: one within each host, and one between the
+// leaders.
 TEST_P(Interrupt, CallThatWaitsForAStoppedRankReturnsTheReason) {
   using Call = std::function<absl::Status(Communicator&)>;
   const Call calls[] = {
@@ -105,8 +107,8 @@ TEST_P(Interrupt, CallThatWaitsForAStoppedRankReturnsTheReason) {
     for (std::thread& thread : threads) thread.join();
     for (int rank = 0; rank < 3; ++rank) {
       for (const absl::Status& answer : {answers[rank], world[rank].Barrier()}) {
-        // Rank 0 is interrupted first. Another rank may lose an interrupted rank before it is interrupted
-        // itself.
+        // Rank 0 is interrupted first. Another rank may notice the loss of an interrupted rank before being
+        // interrupted itself.
         EXPECT_TRUE(answer == kReason || (rank > 0 && absl::IsUnavailable(answer)))
             << rank << ": " << StatusText(answer);
       }
@@ -114,7 +116,7 @@ TEST_P(Interrupt, CallThatWaitsForAStoppedRankReturnsTheReason) {
   }
 }
 
-TEST_P(Interrupt, RankOutsideACallReturnsTheReasonFromItsNextCalls) {
+TEST_P(Interrupt, RankInterruptedBetweenCallsReturnsTheReasonFromItsNextCalls) {
   World world(2, GetParam());
   world[0].Interrupt(kReason);
   world[0].Interrupt(absl::CancelledError("again"));
@@ -123,7 +125,7 @@ TEST_P(Interrupt, RankOutsideACallReturnsTheReasonFromItsNextCalls) {
   EXPECT_EQ(world[0].Barrier(), kReason);
 }
 
-TEST_P(Interrupt, PeersLoseTheInterruptedRank) {
+TEST_P(Interrupt, OtherRanksReportTheInterruptedRankAsLost) {
   World world(4, GetParam(), Time::kReal);
   std::vector<absl::Status> answers(4);
   std::vector<std::thread> threads;
@@ -138,9 +140,10 @@ TEST_P(Interrupt, PeersLoseTheInterruptedRank) {
   }
 }
 
-// Rank 1 is stopped, and rank 2 ends. Rank 0 notices the end, and cannot tell rank 1, to which its socket is
-// full (over TCP). Without an interrupt, rank 0 would try until a deadline that never passes here.
-TEST_P(Interrupt, SendingTheErrorToAStoppedRankEnds) {
+// Rank 1 is stopped, and rank 2 ends. Rank 0 notices that rank 2 has ended, but cannot report this to rank 1,
+// because the socket to rank 1 is full (over TCP). Without an interrupt, rank 0 would try until a deadline
+// that never passes here.
+TEST_P(Interrupt, InterruptEndsTheSendingOfAnErrorToAStoppedRank) {
   World world(3, GetParam());
   absl::Status answer;
   std::thread fails([&] { answer = Reduce(world[0], kLong); });
@@ -242,9 +245,9 @@ class SlowlyInterrupted final : public Communicator {
   std::atomic<int>& aborts_;
 };
 
-// A call returns as soon as one of the three communicators is interrupted: by Interrupt, or by the
-// interruption that each of them watches.
-TEST(InterruptBetweenHosts, CallThatEndsBeforeTheLastPartIsInterruptedReportsNothing) {
+// A call returns as soon as one of the three communicators has been interrupted, by Interrupt or by the
+// Interruption that all three watch. The other two may be interrupted later.
+TEST(InterruptBetweenHosts, CallEndedByTheFirstInterruptedCommunicatorAbortsNoOtherRank) {
   for (const bool by_interruption : {false, true}) {
     TestRing ring(4);
     Interruption interruption;
@@ -321,7 +324,7 @@ TEST_P(InterruptForming, ExchangeThatWaitsForAStoppedRankReturnsTheReason) {
   for (const int rank : {0, 1}) ring.interruptions[rank].Raise(kReason);
   for (std::thread& thread : threads) thread.join();
   for (const absl::Status& answer : answers) {
-    // A rank may have lost the other rank before it was interrupted itself.
+    // Rank 1 may have noticed the loss of rank 0 before being interrupted itself.
     EXPECT_TRUE(answer == kReason || absl::IsUnavailable(answer)) << StatusText(answer);
   }
   EXPECT_EQ(answers[0], kReason);

@@ -47,10 +47,10 @@ struct Order {
   uint32_t members = 0;  // Bit i: whether the rank with index i is a member.
 };
 
-// The end of a rank's part in a group.
+// A rank sends this message to the parent when its part in a group has ended.
 struct Halted {
   uint32_t generation = 0;
-  int64_t steps = 0;  // Collectives with a right result.
+  int64_t steps = 0;  // Number of collectives whose result was right.
   absl::StatusCode code = absl::StatusCode::kOk;
   std::array<char, 300> message = {};
 };
@@ -68,7 +68,7 @@ class OrderBook {
  public:
   explicit OrderBook(int socket) : socket_(socket), reader_([this] { Read(); }) { reader_.detach(); }
 
-  // Blocks until the parent orders a group, or the end of the process.
+  // Blocks until the parent orders this process to form a group or to end.
   Order Next(Interruption& interruption) {
     MutexLock lock(mu_);
     while (next_.generation <= begun_ && next_.kind != Order::Kind::kEnd) ordered_.Wait(mu_);
@@ -260,7 +260,7 @@ class Storm {
     InterruptAll();
   }
 
-  // Forms a last group, which makes some steps, and ends all processes.
+  // Forms a last group, waits until the group has made some steps, and ends all processes.
   void Finish() {
     Form();
     ASSERT_NO_FATAL_FAILURE(AwaitSteps(4));
@@ -319,7 +319,8 @@ class Storm {
     }
   }
 
-  // Blocks until the ranks have halted in this generation, while other ranks may be stopped.
+  // Blocks until the ranks in `indices` have halted in this generation. During this wait, other ranks may be
+  // stopped by SIGSTOP.
   void Await(const std::vector<int>& indices) {
     for (const int index : indices) {
       Rank& rank = ranks_[index];

@@ -184,7 +184,8 @@ TEST_P(Messages, SilentPeerIsNamedAfterTheTimeout) {
   EXPECT_THAT(std::string(answers[0].message()), HasSubstr("for rank 1 (worker 1 on host1)"));
 }
 
-// The lost rank is a separate process, which is killed while rank 0 waits for the rest of its message.
+// Rank 1 is a separate process, which kills itself after its first message, while rank 0 waits for the
+// second.
 TEST_P(Messages, KilledProcessIsNamedToTheReceiver) {
   TestRing ring(2, GetParam());
   const pid_t child = fork();
@@ -252,8 +253,8 @@ TEST_P(Messages, FailureInOneSplitCommunicatorDoesNotAffectOthers) {
 
 INSTANTIATE_TEST_SUITE_P(Media, Messages, AllMedia(), NameOfMedium);
 
-// One rank sends a message while the other rank is in a collective. In shared memory, ranks would notice this
-// only at the timeout.
+// One rank sends a message while the other rank is in a collective. (In shared memory, the ranks would notice
+// this mistake only at the timeout.)
 TEST(MessagesOverTcp, MessageDuringACollectiveOfTheReceiverFailsBothRanks) {
   const auto answers = InRing(2, [](std::unique_ptr<Communicator>& ranks) {
     return ranks->rank() == 0 ? Say(*ranks, 1, 0, 9'000'000) : ranks->Barrier();

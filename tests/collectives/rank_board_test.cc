@@ -58,8 +58,8 @@ BoardMemory MemoryForTwo() {
   return memory;
 }
 
-// A failing rank that can write only the first part of the board, which says who failed first, ends just
-// before it writes its error.
+// A failing rank ends just before it writes its error. To end it there, the test lets it write only to the
+// first part of the board, which says which rank failed first.
 TEST(RankBoard, RankThatEndsBeforeItsErrorIsWritten_IsLost) {
   const auto page = static_cast<int64_t>(sysconf(_SC_PAGESIZE));
   const int64_t bytes = 2 * page + RankBoard::Bytes(2);
@@ -67,7 +67,7 @@ TEST(RankBoard, RankThatEndsBeforeItsErrorIsWritten_IsLost) {
   ASSERT_NE(pages, MAP_FAILED);
   const auto unmap = [bytes](void* memory) { munmap(memory, bytes); };
   const std::unique_ptr<void, decltype(unmap)> mapping(pages, unmap);
-  char* const ranks = static_cast<char*>(pages) + page;  // Where the lines of the ranks begin.
+  char* const ranks = static_cast<char*>(pages) + page;  // Where the ranks' cache lines begin.
   char* const memory = ranks - 64;
   const LookedAtClock clock([](int) {});
   RankBoardOptions options{.members = {"rank 0", "rank 1"}, .clock = &clock};
@@ -77,7 +77,7 @@ TEST(RankBoard, RankThatEndsBeforeItsErrorIsWritten_IsLost) {
   if (child == 0) {
     signal(SIGSEGV, SIG_DFL);
     options.rank = 1;
-    options.step_timeout = 0;  // Fails at once, because rank 0 has not come.
+    options.step_timeout = 0;  // Fails at once, because rank 0 has not arrived.
     RankBoard failing(options, memory);
     failing.WatchPeers();
     if (!failing.Begin({.kind = FrameKind::kBarrier}).ok()) _exit(1);

@@ -62,7 +62,8 @@ TEST_P(RingFailure, DifferentRootOnOneRankFailsAllRanks) {
     std::vector<float> data(count());
     TETHYS_RETURN_IF_ERROR(Broadcast(*ring, BytesOf(absl::MakeSpan(data)), ring->rank() == 1 ? 1 : 0));
     return ring
-        // A rank whose data are already under way learns here that another rank gave other parts.
+        // Rank 1 gives another root, and so other parts of the gather. A rank whose data are already under
+        // way gets this error only in the barrier.
         ->Barrier();
   });
   ExpectAll(answers, absl::StatusCode::kInvalidArgument, HasSubstr("gather"));
@@ -175,7 +176,7 @@ TEST(RingFrames, DamagedPayload_FailsAllRanksNamingTheSender) {
     for (RingOptions& options : ring.options) options.checksums_on_loopback = true;
     const auto answers = InRing(ring, [&](std::unique_ptr<Communicator>& ranks) {
       TETHYS_RETURN_IF_ERROR(Reduce(*ranks, count));
-      TETHYS_RETURN_IF_ERROR(ranks->Barrier());  // Afterwards no byte of the reduction is in flight.
+      TETHYS_RETURN_IF_ERROR(ranks->Barrier());  // Now no byte of Reduce is in flight.
       if (ranks->rank() == 0) proxy.Damage(1.0f);
       TETHYS_RETURN_IF_ERROR(ranks->Barrier());
       TETHYS_RETURN_IF_ERROR(Reduce(*ranks, count));

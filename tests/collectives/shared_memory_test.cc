@@ -1,4 +1,5 @@
-// Tests of shared memory only: vectors reduced in place, the memory itself, and a peer's death.
+// Tests what only shared memory has: reduction in place, the memory object, and the detection of a peer's
+// death.
 #include "collectives/shared_memory.h"
 
 #include <fcntl.h>
@@ -160,8 +161,9 @@ class AfterFirstAllGather final : public ForwardingCommunicator {
   std::function<void()> after_;
 };
 
-// Rank 0 leaves after it has told the address of its memory, and perhaps that it has no error.
-TEST(SharedMemoryCommunicator, LeaderThatLeavesBeforeItsMemoryIsOpenedIsLost) {
+// Rank 0 leaves after it has sent the address of its memory and, in some rounds, the report that it has no
+// error.
+TEST(SharedMemoryCommunicator, RankZeroThatLeavesBeforeOthersOpenItsMemoryIsReportedLost) {
   for (int round = 0; round < 20; ++round) {
     TestRing ring(2);
     std::vector<std::unique_ptr<Communicator>> all(2);

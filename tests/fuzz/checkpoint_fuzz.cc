@@ -1,6 +1,6 @@
-// Input: a checkpoint, as manifest.textproto without its checksum --- model.safetensors ---
-// optimizer.safetensors. The manifest's sizes and checksums are corrected as far as possible, because
-// mutations would never find the right ones.
+// Input: the files of a checkpoint, in three sections (TakeSection): manifest.textproto without its checksum,
+// model.safetensors and optimizer.safetensors. The manifest's sizes and checksums are corrected as far as
+// possible, because mutations would never find the right ones.
 #include <string>
 #include <vector>
 

@@ -87,8 +87,8 @@ class Play {
     }
   }
 
-  // Requires that silence ends the job, whatever messages came before. (A longer step of time would count as
-  // a pause of the chief itself and not as silence of the tasks.)
+  // Lets all tasks be silent, and requires that this ends the job, whatever messages came before. (A longer
+  // step of time would count as a pause of the chief itself and not as silence of the tasks.)
   void End() {
     for (int i = 0; i < 100 && !ended_; ++i) Pass(4);
     Require(ended_, "a job without messages ends");

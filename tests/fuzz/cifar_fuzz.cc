@@ -6,7 +6,7 @@
 
 namespace tethys::fuzz {
 
-// The input as a file of CIFAR-10, and of CIFAR-100 with either of its labels.
+// Reads the input as a file of CIFAR-10, and as a file of CIFAR-100 with either of its two kinds of labels.
 void FuzzCifar(absl::string_view input) {
   const InputFile file(input);
   proto::Job job;

@@ -45,7 +45,7 @@ std::vector<absl::string_view> LinesOf(absl::string_view text) {
   return lines;
 }
 
-// The number of lines that are left out according to a note.
+// The number of header lines that are left out, according to a note; 0 without such a note.
 int64_t HeaderLines(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) {
     int64_t lines = 0;
@@ -56,8 +56,8 @@ int64_t HeaderLines(const std::vector<std::string>& notes) {
   return 0;
 }
 
-// True if the line has no quotes and a field with a number that cannot be the index of a column. A line with
-// such a number is no header.
+// True if the line has no quotes, and has a field with a number that cannot be the index of a column. A line
+// with such a number is no header.
 bool HasNumber(absl::string_view line) {
   if (line.find_first_of("\"xX") != absl::string_view::npos)
     return false;  // SimpleAtof accepts hexadecimal numbers, which CSV files may not have.
@@ -81,7 +81,7 @@ void RequireNoLineIsLost(const proto::Job& job, absl::string_view input) {
 
 }  // namespace
 
-// The text is read as bytes and as floats, with ten classes.
+// Reads the input as a CSV file with ten classes: first with byte values, then with float values.
 void FuzzCsv(absl::string_view input) {
   const InputFile file(input);
   for (const bool bytes : {true, false}) {

@@ -27,7 +27,8 @@ Frame Own(uint64_t step) {
           .range_count = 305};
 }
 
-// The stream's next frame, possibly with a changed byte, or raw bytes of the input.
+// Returns the bytes that the peer sends next: a valid frame, a frame with one changed byte, or raw bytes of
+// the input.
 std::string TakeBytes(ByteReader& bytes, uint64_t step, uint64_t sequence) {
   const uint64_t kind = bytes.Number();
   if (kind == 0) return std::string(bytes.Bytes(bytes.Number()));

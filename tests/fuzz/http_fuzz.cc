@@ -23,7 +23,8 @@ void CheckRefusal(const HttpParse& parse) {
   Require(answer.size() - (answer.find("\r\n\r\n") + 4) == parse.reason.size(), "the body is the reason");
 }
 
-// Requires that any text may be sent as a mark.
+// Checks a mark that may come from any text: the mark is the same after it is written and parsed again, and
+// the live view of a run without points answers it with the whole curve.
 void CheckMark(absl::string_view text) {
   if (const auto mark = ParseMark(text); mark.ok()) {
     Require(*ParseMark(MarkText(*mark)) == *mark, "a mark's text is parsed back");
@@ -32,8 +33,8 @@ void CheckMark(absl::string_view text) {
   }
 }
 
-// Requires that each secret, the cookie `token` and the parameter `token`, is one unbroken part of the
-// request.
+// Requires that each of the two secrets, the cookie `token` and the parameter `token`, is found in one piece
+// in the request.
 void CheckSecrets(const PageRequest& request) {
   const std::string cookie = request.Cookie("token");
   Require(absl::StrContains(request.Header("cookie"), cookie) && !absl::StrContains(cookie, ';'),

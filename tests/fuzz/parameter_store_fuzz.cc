@@ -156,7 +156,8 @@ Frame TakeFrame(ByteReader& bytes) {
   return frame;
 }
 
-// A payload of the length that the frame requires, or of another length.
+// Returns a payload. Depending on the input, the payload has the length that the frame requires or another
+// length.
 std::string TakePayload(ByteReader& bytes, const Frame& frame) {
   const uint64_t length = bytes.Number();
   if (length > 0) return std::string(bytes.Bytes(length));
@@ -168,10 +169,10 @@ std::string TakePayload(ByteReader& bytes, const Frame& frame) {
   return payload;
 }
 
-// Takes a message about norms from `bytes`: a request for the norms of variables if `measure`, otherwise a
-// commit if there is a payload, otherwise a request for the norm of the gradients. The payload repeats one
-// double, which is made from one number of `bytes`: a number below 240 is converted to a double, and the bits
-// of any other number are taken as those of a double.
+// Takes a message about norms from `bytes`, and gives it to the store. If `measure`, the message is a request
+// for the norms of variables; otherwise it is a commit if it has a payload, or a request for the norm of the
+// gradients if not. The payload repeats one double, which is made from one number of `bytes`. A number below
+// 240 is converted to a double; the bits of any other number are used as the bits of a double.
 absl::Status TakeExchange(ByteReader& bytes, bool measure, ParameterStore& store, Watch& watch) {
   Frame frame = TakeFrame(bytes);
   frame.dtype = FrameDType::kFloat64;

@@ -22,7 +22,7 @@ void FuzzPicture(absl::string_view input) {
     Require(!DecodePicture(bytes, name, {5, 4, 3}, true, values.data()).ok(), "it is not decoded either");
     return;
   }
-  // The most pixels of a decoded picture. Decoding a larger one takes as long as many other inputs.
+  // Larger images are not decoded, because decoding one takes as long as testing many other inputs.
   constexpr int64_t kMuch = 1 << 20;
   if ((*shape)[0] * (*shape)[1] > kMuch) return;
   for (const int64_t channels : {1, 3}) {

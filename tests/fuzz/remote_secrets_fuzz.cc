@@ -1,4 +1,4 @@
-// Input: the file of secrets --- a URL of a job.
+// Input, in two sections (TakeSection): the file of secrets, and a URL of a job.
 #include "absl/strings/match.h"
 #include "runtime/remote/remote_secrets.h"
 #include "runtime/remote/url.h"

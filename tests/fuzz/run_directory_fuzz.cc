@@ -1,4 +1,5 @@
-// Input: a run directory, from which a report and a trace are made:
+// Input: the files of a run directory, from which a report and a trace are made. A line "---" separates
+// files:
 //
 //   summary.json --- epochs.csv --- steps.csv --- resources.csv --- job.textproto --- journal
 //

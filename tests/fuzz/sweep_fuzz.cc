@@ -1,4 +1,5 @@
-// Input: the value of --batches --- a question to a meter --- a meter's answer --- sweep.json.
+// Input, in four sections (TakeSection): the value of --batches, a question to a meter, a meter's answer, and
+// sweep.json.
 #include <algorithm>
 #include <string>
 #include <vector>

@@ -42,7 +42,7 @@ void Read(absl::string_view content, const Shape& shape) {
   }
   const Dataset& train = *data->train;
   Require(train.size() * 16 <= static_cast<int64_t>(content.size()), "no more records than the file holds");
-  // The most elements of a decoded sample. Decoding a larger one takes as long as many other inputs.
+  // Larger samples are not decoded, because decoding one takes as long as testing many other inputs.
   constexpr int64_t kMuch = 1 << 20;
   if (train.sample_elements() > kMuch) return;
   std::vector<uint8_t> values(train.sample_bytes());
@@ -54,7 +54,7 @@ void Read(absl::string_view content, const Shape& shape) {
   }
 }
 
-// The input as the payload of a record with the right checksums, which random bytes hardly ever have.
+// A TFRecord with this payload and the right checksums, which random bytes hardly ever have.
 std::string Record(absl::string_view payload) {
   const uint64_t size = payload.size();
   const auto text = [](const auto& number) {

@@ -12,7 +12,7 @@ void FuzzWeights(absl::string_view input) {
   int64_t bytes = 0;
   for (const SafetensorsEntry& entry : weights->entries()) {
     bytes += entry.end - entry.begin;
-    // The variable that `tensor` fills has the tensor's elements in the same order.
+    // Describes a variable that has the tensor's elements in the same order.
     TorchTensor tensor = {.name = entry.name, .shape = entry.shape};
     tensor.variable.range.count = ElementCount(entry.shape).value();
     tensor.axes = {tensor.variable.range.count};

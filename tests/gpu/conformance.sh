@@ -3,8 +3,9 @@
 #
 #   suite      all primitives against double precision, memory, streams, events, graphs, refusals
 #   nccl       all-reduce with one rank and with two ranks. Two ranks need two GPUs, or one GPU and NCCL 2.30 or later
-#   memcheck   the suite without TF32 and random shapes under compute-sanitizer: no access out of bounds in our kernels
-#              and NVIDIA's. The tool patches every kernel that is loaded, which takes long, so call this section alone
+#   memcheck   the suite, without the tests of TF32 and of random shapes, under compute-sanitizer: no access out of
+#              bounds in our kernels and NVIDIA's. The tool patches every kernel that is loaded, which takes long, so
+#              call this section alone
 #   racecheck  the suite under compute-sanitizer: no race in the shared memory of our own kernels
 
 sections() { echo suite nccl memcheck racecheck; }
@@ -70,9 +71,9 @@ sanitize() {
   hold_tests "$work/$tool.log" $status
 }
 run_memcheck() { GTEST_FILTER=${GTEST_FILTER:-*-*OfRandomShapes*:*/Tf32} sanitize memcheck; }
-# NVIDIA's own kernels are left out, because checking them would take hours. Even so, kernels of cuBLASLt for
-# bfloat16 and of cuDNN for TF32 break the tool on Hopper GPUs ("failed to handle a hardware exception"), and
-# all tests that follow fail too. So these tests are left out.
+# racecheck does not check NVIDIA's own kernels, because this would take hours. Even so, kernels of cuBLASLt
+# for bfloat16 and of cuDNN for TF32 make the tool fail on Hopper GPUs ("failed to handle a hardware
+# exception"), and all following tests then fail, too. So the tests that use these kernels are left out.
 run_racecheck() {
   GTEST_FILTER=${GTEST_FILTER:-*-*Dense*/Bfloat16:*Convolution*/Tf32:*Convolution*/Bfloat16} \
     sanitize racecheck --kernel-name kns=tethys

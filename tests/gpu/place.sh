@@ -9,9 +9,9 @@
 limit=${LIMIT:-200}  # Time limit of each program, in seconds.
 
 # A program runs in a process group of its own, which signals to the script do not reach. So while a program
-# runs, $work/running has a file that is named after the group's leader, and on a signal the script ends the
-# groups of all files there. The script waits for the program in the background, so that it can handle a
-# signal meanwhile. Once the script is ending, no program is started.
+# runs, the folder $work/running contains a file that is named after the group's leader. On a signal the
+# script ends all groups that have a file in this folder. The program runs in the background, so that the
+# script can handle a signal while it waits for the program. Once the script is ending, no program is started.
 limited() {
   local leader status=0
   [ ! -e "$work/ending" ] || return 143
@@ -90,8 +90,8 @@ search_path() {
   echo "${path%:}"
 }
 
-# Starts the program by the system's loader, which tools need, if the system's C library is new enough, and
-# otherwise by the bundle's loader.
+# Starts the program by the system's loader, because tools need this. If the system's C library is too old,
+# starts the program by the bundle's loader instead.
 program_under() {
   local tool=() name libraries
   while [ "$1" != -- ]; do

@@ -5,10 +5,10 @@
 #   networks  every example on Fashion-MNIST (all optimizers, residual and depthwise networks, batch normalisation) has
 #             the CPU's losses for eight steps, to 1e-3
 #
-# Training amplifies differences of rounding: at the learning rates of the examples, the losses of a CPU with
-# AVX-512 differ from those of one with AVX2 by 2 % within 100 steps of lenet, and by 6 % within 8 of
-# mobilenet. So where losses are compared, these networks have lower learning rates, at which the two kinds of
-# CPU agree within 1e-4.
+# Training amplifies differences of rounding: at the learning rates of the examples, the losses on a CPU with
+# AVX-512 and on a CPU with AVX2 differ by 2 % within 100 steps of lenet, and by 6 % within 8 steps of
+# mobilenet. So for comparisons of losses these networks have lower learning rates, at which the losses on the
+# two kinds of CPU differ by less than 1e-4.
 #   accuracy  the same jobs run to their ends. The test accuracy in float32 is at most half a point below the CPU's;
 #             with bfloat16 for products, or for NCCL's sums, it is at most half a point below float32's
 #   variants  a small ResNet has the CPU's losses, to 1e-3, with micro-batches, values computed again in backward, and

@@ -246,7 +246,7 @@ class RunningJobTest(TethysTest):
         with Run([*STRATEGIES["ps_sync"], "checkpoint.every_epochs=1", "checkpoint.keep=10"]) as run:
             checkpoints = run.path("checkpoints")
             os.makedirs(checkpoints)
-            # There is room for one checkpoint (0.8 MB, momentum included) but not for two.
+            # The file system can hold one checkpoint (0.8 MB, momentum included) but not two.
             mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1200k", "tethys-test", checkpoints],
                                      capture_output=True, text=True, check=False)
             if mounted.returncode != 0:

@@ -59,8 +59,8 @@ class CacheTest(TethysTest):
                 with self.subTest(cache=cache), self.run_with(cache) as cached:
                     self.assert_same_bits(cached, plain)
                     self.assertEqual(cached.summary()["test"], plain.summary()["test"])
-            # The cache has one file for training and validation, one for the test, and notes (*.memory) about
-            # samples that were cached in memory.
+            # The cache has one file for the training and validation samples, one file for the test samples,
+            # and notes (*.memory) about samples that were cached in memory.
             names = sorted(self.entries())
             self.assertEqual([name.endswith(".memory") for name in names].count(False), 2, names)
             self.assertFalse([name for name in names if name.endswith((".lock", ".partial"))])
@@ -97,7 +97,7 @@ class CacheTest(TethysTest):
             self.assertEqual(status, 0, output)
             self.assertRegex(output, f"Each host with workers keeps 1.4 MiB of decoded samples in {place}")
 
-    def test_resized_samples_of_bytes_are_cached(self):
+    def test_resized_samples_of_8_bit_integers_are_cached(self):
         """IDX images have no decoder that resizes them."""
         with Run([*MIRRORED, "epochs=1", "data.resize.height=14", "data.resize.width=20"]).run() as plain:
             self.assertIn("samples of [14, 20]", plain.output)

@@ -51,7 +51,8 @@ def check(text):
         raise ValueError("the job did not end well")
     total = 0
     for number, attempt in enumerate(attempts, 1):
-        # The epochs of a later attempt may have another length.
+        # The points at which later attempts begin are compared as (epoch, position), because the epochs of a
+        # later attempt may have another length.
         epoch, position = min((later.begin for later in attempts[number:]), default=(0, attempt.end))
         end = epoch * attempt.samples + position
         for who in ["workers", *range(attempt.servers)]:

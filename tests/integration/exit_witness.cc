@@ -1,6 +1,6 @@
-// A library to be preloaded (LD_PRELOAD). It prints on standard error when exit handlers and static
-// destructors run: at that moment threads of other libraries may still use the objects that the handlers and
-// destructors destroy.
+// A library to be preloaded (LD_PRELOAD). The library prints a message on standard error if exit handlers and
+// static destructors run. Tethys must end without running these handlers and destructors, because threads of
+// other libraries may still use the objects that would be destroyed.
 #include <unistd.h>
 
 namespace {

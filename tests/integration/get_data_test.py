@@ -111,7 +111,7 @@ class GetDataTest(unittest.TestCase):
         self.assertIn("/train.gz is not the expected file", output)
         self.assertEqual(os.listdir(self.folder), [])
 
-    def test_server_that_cuts_or_refuses_is_named(self):
+    def test_broken_or_refused_download_is_reported(self):
         Handler.cut = True
         code, output = self.get("small", self.folder)
         self.assertEqual(code, 1)
@@ -134,7 +134,7 @@ class GetDataTest(unittest.TestCase):
         self.assertIn("usage: get_data.sh NAME DIR", output)
         self.assertIn("small packed", output)
 
-    def test_table_of_the_project_has_whole_rows(self):
+    def test_rows_of_get_data_txt_have_size_checksum_and_url(self):
         with open(os.path.join(os.path.dirname(SCRIPT), "get_data.txt"), encoding="utf-8") as file:
             rows = [line.split() for line in file if line[0] != "#" and ":" not in line.split()[0]]
         self.assertEqual(len(rows), 14)

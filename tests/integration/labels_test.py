@@ -129,7 +129,7 @@ class LabelsTest(TethysTest):
 
     # ---- maps of labels
 
-    def test_maps_of_labels_train_equally_under_every_strategy(self):
+    def test_labels_per_pixel_train_equally_under_every_strategy(self):
         self.check_strategies(self.map_job())
 
     def outputs(self, run, name, each):
@@ -183,7 +183,7 @@ class LabelsTest(TethysTest):
             self.assertIn(f"accuracy {test['accuracy']:.4f}, mean IoU {test['mean_iou']:.4f}, loss", output)
             self.assertIn(f"IoU of class 2: {iou[2]:.4f}", output)
 
-    def test_csv_of_maps_is_refused(self):
+    def test_predictions_per_pixel_are_refused_as_csv(self):
         with Run(["max_steps=1"], job=self.map_job()) as run:
             run.run()
             status, output = command(["predict", f"--checkpoint={run.directory}", f"--out={self.folder}/maps.csv"])

@@ -30,8 +30,8 @@ ROLES = {"local": ["chief", "worker"],
          "mirrored": ["chief"],  # No workers, as below (lock_step_loss_test.py).
          "ps_sync": ["chief", "worker", "ps"],  # Workers, too, with ENDING.
          "ps_async": ["chief", "ps"]}  # No workers: the job survives their loss (worker_loss_test.py).
-# A stopped process makes others wait; there is one case for each kind of wait. Under every strategy the chief
-# notices a stopped task, and the launcher notices a stopped chief.
+# A stopped process makes other processes wait. This list has one case for each kind of wait. Under every
+# strategy the chief notices a stopped task, and the launcher notices a stopped chief.
 STOPPED = [("local", "worker"), ("mirrored", "chief"), ("ps_sync", "worker"), ("ps_sync", "ps"), ("ps_async", "ps")]
 SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
 

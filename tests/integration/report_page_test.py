@@ -194,7 +194,7 @@ class ReportPageTest(unittest.TestCase):
             for width, frame in zip(self.widths(name, 390, 1280), (390, 1280)):
                 self.assertLessEqual(width, frame, f"{count} variants")
 
-    def test_variants_not_shown_to_be_slower_are_marked_alike(self):
+    def test_tied_variants_are_all_marked_as_may_be_the_best(self):
         self.copy_comparison()
         report = dict(self.data("runs/report.html"), choice="B")
         self.show(dict(report, tied=["B", "C"]), "tie.html")
@@ -296,7 +296,7 @@ class ReportPageTest(unittest.TestCase):
         for width, frame in zip(self.widths("live.html", 390, 1280), (390, 1280)):
             self.assertLessEqual(width, frame)
 
-    def test_live_page_adds_what_is_new_to_what_it_has(self):
+    def test_live_page_merges_polled_points_into_its_curves(self):
         run = f"{self.folder}/run"
         run_verb("train", self.job, f"--run_dir={run}")
         with open(f"{run}/progress.jsonl", "w", encoding="utf-8") as file:

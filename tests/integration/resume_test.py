@@ -51,7 +51,7 @@ class ResumeTest(TethysTest):
         for name, job in (("synchronised", ADAM), ("ps_sync", ADAM), ("ps_sync", clipped), ("mirrored", lamb),
                           ("ps_sync", lamb)):
             with contextlib.ExitStack() as runs:
-                # With fewer workers the job would go on.
+                # Without elastic.on_loss=END, the job would go on with fewer workers.
                 needs = [*LONG, *SAVING, "elastic.on_loss=END"]
                 stopped = {victim: runs.enter_context(Run([*strategies[name], *needs], job=job)) for victim in STOPS}
                 for victim, run in stopped.items():
@@ -187,7 +187,7 @@ class UndoneWorkTest(TethysTest):
     """When a run is resumed from a checkpoint, its files lose all epochs and steps that an earlier attempt
     made after that checkpoint."""
 
-    def test_undone_epochs_are_in_no_file(self):
+    def test_files_contain_no_epochs_that_a_resume_discarded(self):
         with Run([*STRATEGIES["local"], "epochs=4", "checkpoint.every_epochs=1", "checkpoint.keep=4",
                   "checkpoint.keep_best=true"]).run() as run:
             for checkpoint in run.checkpoints()[2:]:
@@ -207,7 +207,7 @@ class UndoneWorkTest(TethysTest):
             self.assertIn(f"reached {int(100 * best['validation_accuracy'])} % validation", " ".join(
                 run.read("report.md").split()))
 
-    def test_epoch_left_in_the_middle_counts_once(self):
+    def test_epoch_stopped_by_max_steps_and_resumed_counts_once(self):
         price = ["price_per_hour=3600", "max_steps=30"]  # An epoch has 24 steps, the last one of 57 samples.
         with Run([*STRATEGIES["local"], *price]).run() as run:
             self.assertIn(f"decaying to 0 over {3001 + 6 * 128:,} samples", run.output)
@@ -222,7 +222,7 @@ class UndoneWorkTest(TethysTest):
                                    run.summary()["timing"]["training_seconds"], delta=1e-4)
             self.assertEqual(sum(int(line["samples"]) for line in rows(run, "steps.csv")), 3 * 3001)
 
-    def test_job_stopped_by_epochs_ends_early_as_in_one_go(self):
+    def test_early_stopping_after_a_resume_equals_that_of_one_run(self):
         job = [*STRATEGIES["local"], "early_stopping.patience=1", "optimizer.schedule=constant"]
         with Run([*job, "epochs=30"]).run() as straight:
             last = int(straight.summary()["epochs"])
@@ -308,7 +308,7 @@ class EarlierVersionTest(FolderTest):
         self.assertTrue(all(None not in line and None not in line.values() for line in lines), lines)
         return lines
 
-    def test_it_is_listed_reported_evaluated_and_exported(self):
+    def test_run_of_earlier_version_is_listed_reported_evaluated_and_exported(self):
         self.assertRegex(self.tethys("runs", "list"), r"earlier .*failed")
         shown = self.tethys("runs", "show", "earlier")
         self.assertIn("killed by signal 9", shown)

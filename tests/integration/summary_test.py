@@ -115,14 +115,15 @@ class EndsTest(TethysTest):
             self.assertNotIn("undamaged", run.output)
             _, shown = command(["runs", "show", run.directory])
             self.assertIn(start, " ".join(shown.split()))
-            # The flags of the command make this job, whose file has all defaults, save each epoch.
+            # With the flags of the printed command, the job saves a checkpoint each epoch, although job.textproto
+            # contains the defaults of all fields.
             again = f"{run.root}/again"
             status, output = command(["train", f"{run.directory}/job.textproto", f"--run_dir={again}", "--set=epochs=2",
                                       "--set=checkpoint.every_epochs=1", "--set=checkpoint.min_seconds=0"])
             self.assertEqual(status, 0, output)
             self.assertEqual(len([name for name in os.listdir(f"{again}/checkpoints") if name.startswith("step-")]), 2)
 
-    def test_run_that_failed_by_its_job_names_the_users_job_file(self):
+    def test_advice_after_a_fault_of_the_job_names_the_users_job_file(self):
         change = "optimizer.learning_rate=1000000"
         with Run(["strategy=local", "workers=1", "epochs=3", change]) as run:
             self.assertEqual(run.start().finish(), 1, run.output)
@@ -226,7 +227,7 @@ class RunsTest(unittest.TestCase):
             status, output = command(["runs", "show", "run", f"--runs={run.root}"])
             self.assertEqual(status, 0, output)
             self.assertIn(f"state       running, by process {run.launcher.pid} on ", output)
-            # By this command the guide finds the processes of one run.
+            # The guide (docs/guide/resume.md) finds the processes of one run with this command.
             children = subprocess.run(["pgrep", "-aP", str(run.launcher.pid)], capture_output=True, text=True, check=True)
             for process in (r" chief ", r" worker .*--index=0( |$)", r" worker .*--index=1( |$)"):
                 self.assertRegex(children.stdout, f"(?m){process}")
@@ -301,7 +302,7 @@ class CompareTest(unittest.TestCase):
         with open(os.path.join(self.directory, "runs.csv"), encoding="utf-8") as file:
             return {row["run_dir"]: (float(row["start"]), float(row["seconds"])) for row in csv.DictReader(file)}
 
-    def test_resuming_keeps_successful_runs_and_repeats_others(self):
+    def test_resumed_comparison_keeps_successful_runs_and_repeats_others(self):
         status, output = self.compare()
         self.assertEqual(status, 0, output)
         # Makes the state that the command leaves if it is killed when the first run has just ended.
@@ -317,14 +318,14 @@ class CompareTest(unittest.TestCase):
             self.assertAlmostEqual(before, after, delta=2)
         self.assertTrue(os.path.exists(os.path.join(self.directory, "job-global_batch_size=128-r0.old-1")))
 
-    def test_what_all_runs_share_is_said_once_and_the_standing_follows_each_round(self):
+    def test_comparison_prints_shared_settings_once_and_times_so_far_between_rounds(self):
         status, output = self.compare("--repeats=2")
         self.assertEqual(status, 0, output)
         self.assertEqual(output.count("  optimizer "), 1, output)
         self.assertEqual(output.count("\njob: local, 1 worker\n"), 2, output)
         self.assertEqual(output.count("training times so far, whose differences may still be chance: "), 1, output)
 
-    def test_run_of_another_build_or_job_is_repeated(self):
+    def test_resumed_comparison_repeats_runs_of_another_build_or_job(self):
         status, output = self.compare()
         self.assertEqual(status, 0, output)
         self.mark("job-global_batch_size=64-r0", "build_id", "other")
@@ -367,7 +368,7 @@ class CompareTest(unittest.TestCase):
         with open(os.path.join(directory, "report.md"), encoding="utf-8") as file:
             self.assertIn("| B: mirrored, 2 workers", file.read())
 
-    def test_shapes_that_lack_slots_are_left_out(self):
+    def test_process_counts_beyond_the_hosts_slots_are_left_out_of_the_comparison(self):
         directory = os.path.join(self.root.name, "fitting")
         hosts = os.path.join(self.root.name, "hosts")
         with open(hosts, "w", encoding="utf-8") as file:
@@ -377,7 +378,8 @@ class CompareTest(unittest.TestCase):
         status, output = command(["compare", *flags, "--workers=3-4"])
         self.assertEqual(status, 2, output)
         self.assertRegex(output, r"the job has 3 workers?, and the host file has slots for 2: 1 missing\. Add hosts")
-        # A strategy without a fitting shape would be missing from the comparison.
+        # If none of a strategy's shapes fits the hosts, the command is refused, because the strategy would be
+        # missing from the comparison.
         both = [flag.replace("=mirrored", "=mirrored,ps_sync") for flag in flags]
         status, output = command(["compare", *both, "--workers=2", "--servers=1"])
         self.assertEqual(status, 2, output)
@@ -472,7 +474,7 @@ class StudyTest(unittest.TestCase):
     def study(self, verb, *flags):
         return command(["study", verb, self.file, *flags])
 
-    def test_runs_are_made_analysed_and_resumed(self):
+    def test_study_makes_analyses_and_resumes_its_runs(self):
         place = f"--run_dir={self.directory}"
         status, output = self.study("run", place, "--plain")
         self.assertEqual(status, 0, output)
@@ -597,7 +599,8 @@ class SchedulerTest(unittest.TestCase):
     def test_refused_job_ends_every_process_with_the_reason(self):
         self.finish(self.start_slurm(3, ["strategy=mirrored"]))
         outputs = []
-        # Workers that the refusal did not end would try to reach the chief for longer than this test waits.
+        # With this start timeout, a worker that the refusal does not end would try to reach the chief for
+        # longer than this test waits.
         processes = self.start_slurm(3, ["strategy=mirrored", f"timeouts.start={2 * PATIENCE}"])
         for process in processes:
             outputs.append(process.communicate(timeout=PATIENCE)[0])

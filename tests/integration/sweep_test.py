@@ -93,7 +93,7 @@ class SweepTest(FolderTest):
                 self.assertEqual(status, 2, output)
                 self.assertIn("sweep.json does not contain a complete sweep", output)
 
-    def test_terminated_sweep_leaves_no_meter(self):
+    def test_terminated_sweep_leaves_no_measuring_process(self):
         words = [TETHYS, "sweep", self.job, f"--run_dir={self.run_dir}", "--memory=64", "--rounds=1000", "--seconds=600"]
         with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=heed_signals) as sweep:
             deadline = time.monotonic() + PATIENCE

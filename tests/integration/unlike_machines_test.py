@@ -19,8 +19,8 @@ optimizer { sgd {} learning_rate: 0.1 } global_batch_size: 80 epochs: 1 workers:
 """
 SERVERS = ["strategy=parameter_server", "strategy.parameter_server.servers=1"]
 HOSTS = "master role=worker\nslave1 role=chief,ps\nslave2 role=worker\n"
-# Texts that a start-up file prints: with and without a line end, with colours, of arbitrary bytes, long
-# texts.
+# Commands with which a start-up file prints text: with and without a line end, with colours, arbitrary bytes,
+# and long texts.
 GREETINGS = ["echo Welcome to $HOSTNAME", "printf 'hi '", r"printf '\033[1;32mslave1\033[0m $ '",
              "head -c 3000 /dev/urandom", "head -c 3000000 /dev/zero"]
 
@@ -147,7 +147,7 @@ class UnlikeMachinesTest(MachinesTest):
         self.assertRegex(output, r"warning: slave1 and slave1.lab are one machine \(10.77.0.2\)")
         self.assertNotIn("one machine", self.assert_trains(HOSTS))
 
-    # Tests of machines whose own name is 127.0.1.1, started without a launcher.
+    # Tests of machines whose own name has the address 127.0.1.1, started without a launcher.
 
     def run_tasks(self, words_of, environment_of):
         """Runs a process on each machine; returns their exit statuses and outputs."""

@@ -95,7 +95,7 @@ class WatchTest(TethysTest):
         self.assertGreater(counts["tethys_step_duration_seconds_count"], 0)
         self.assertEqual(counts["tethys_step_duration_seconds_bucket"], counts["tethys_step_duration_seconds_count"])
 
-    def test_only_the_token_and_the_own_name_open_the_view(self):
+    def test_view_opens_only_with_its_token_and_its_own_host_name(self):
         with Run(["strategy=local", "epochs=1"]) as run, View(run.run().directory) as view:
             mode = os.stat(run.path("watch.url")).st_mode
             self.assertEqual(stat.S_IMODE(mode), 0o600)
@@ -146,8 +146,8 @@ class WatchTest(TethysTest):
                     self.assertNotIn("tethys_steps", body)
                 for path in ("/", "/state.json", "/?token=" + view.token):
                     self.assertEqual(view.ask(path, headers=right, token=False, address=other)[0], 404, path)
-                # The token for metrics gives access to nothing else, and silent callers on the address for
-                # metrics do not keep callers off the address of the view.
+                # The token for metrics gives access to metrics only. Silent callers on the address for
+                # metrics do not prevent other callers from using the address of the view.
                 self.assertEqual(view.ask("/metrics", headers=right, token=False)[0], 403)
                 with contextlib.ExitStack() as stack:
                     for _ in range(20):
@@ -165,7 +165,7 @@ class WatchTest(TethysTest):
             self.assertEqual(status, 2)
             self.assertIn("add --dashboard", output)
 
-    def test_prediction_is_compared_and_a_damaged_one_refused(self):
+    def test_view_compares_run_with_prediction_and_refuses_a_damaged_prediction(self):
         with Run([*ENDLESS, "strategy.parameter_server.consistency=asynchronous"]) as run:
             run.start().wait_for_training()
             # A rate that no machine reaches, so that the comparison is the same everywhere.
@@ -207,7 +207,7 @@ class WatchTest(TethysTest):
             self.assertEqual(view.ask("/state.json")[0], 200)
             self.assertLess(len(os.listdir(f"/proc/{view.process.pid}/fd")), 64)
 
-    def test_torn_events_are_shown_as_far_as_they_go(self):
+    def test_readable_events_of_a_damaged_file_are_shown(self):
         with Run(["strategy=local", "epochs=1"]) as run:
             with open(run.run().path("progress.jsonl"), "ab") as file:
                 file.write(b'nonsense\n{"later_event":{}}\n{"note":"saved"}\n{"note":"to')

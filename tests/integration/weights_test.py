@@ -22,8 +22,8 @@ import read_safetensors
 from png_file import png
 from tethys_run import JOB, Run, STRATEGIES, TethysTest, command
 
-# A network with all kinds of variables: filters, scale and offset, weights behind a flatten of images, bias. No relu, so
-# that strategies do not diverge by rounding.
+# A network with all kinds of variables: filters, scale and offset, weights behind a flatten of images, and
+# bias. The network has no relu, with which strategies would diverge by rounding.
 MODEL = """
   layer { name: "stem" convolution { filters: 6 kernel_size: 5 stride: 2 bias: false } }
   layer { name: "norm" batch_normalisation { activation: TANH } }
@@ -126,7 +126,7 @@ class WeightsTest(TethysTest):
             for name in ("stem/filters", "norm/scale", "head/bias"):
                 self.assertEqual(found[name].tobytes(), self.weights[name].tobytes(), name)
 
-    def test_a_run_that_was_resumed_needs_no_source(self):
+    def test_resume_does_not_need_the_initial_checkpoint(self):
         source = self.path("source")
         shutil.copytree(self.base, source)
         job = [*SHORT, f"initial.checkpoint={source}"]
@@ -135,8 +135,8 @@ class WeightsTest(TethysTest):
             whole.run()
             shutil.rmtree(source)
             run.run(resume=True, overrides=["epochs=2"])
-            # The learning rate falls linearly over the epochs of a job: over one epoch when `run` makes the
-            # first epoch, but over two epochs in `whole`. So the results of the two runs differ, but both
+            # The learning rate falls linearly over all epochs of a job. In the first epoch of `run` the job
+            # has one epoch, but the job of `whole` has two. So the results of the two runs differ, but both
             # runs use the same samples.
             self.assertEqual(run.summary()["steps"], whole.summary()["steps"])
             self.assertTrue(os.path.exists(run.path("checkpoints", "initial", "step-0", "manifest.textproto")))
@@ -236,7 +236,7 @@ class WeightsTest(TethysTest):
             for mine, theirs in zip(predicted[sample], logits, strict=True):
                 self.assertAlmostEqual(mine, theirs, delta=1e-5 * max(1, abs(theirs)))
 
-    def test_exported_files_say_what_goes_in(self):
+    def test_exported_files_describe_inputs_and_outputs(self):
         path, onnx = self.export(), self.path("told.onnx")
         with open(path, "rb") as file:
             content = file.read()
@@ -282,7 +282,7 @@ class WeightsTest(TethysTest):
         self.assertEqual(status, 0, output)
         return output, tensors(os.path.join(out, "step-0", "model.safetensors"))
 
-    def test_prefix_of_all_names_is_left_out(self):
+    def test_import_ignores_a_prefix_common_to_all_tensor_names(self):
         for prefix in ("module.", "_orig_mod.module.", "model."):
             path = self.rewritten(f"{prefix}safetensors", lambda name: prefix + name)
             output, found = self.imported(f"out-{prefix}", f"--weights={path}")
@@ -352,7 +352,7 @@ class WeightsTest(TethysTest):
         weights_file = self.path("pets.safetensors")
         _, output = command(["export", f"--checkpoint={run}", f"--out={weights_file}"])
         self.assertIn('class_names  ["cat", "dog"]', output)
-        # The names of classes are kept even through a format that has no place for names.
+        # The names of classes are kept even through a format that cannot store names.
         for form, data in (("npy", job), ("image_folder", self.path("pets-npy/data.textproto"))):
             status, output = command(["data", "convert", data, f"--to={form}", f"--out={self.path('pets-' + form)}"])
             self.assertEqual(status, 0, output)
@@ -454,7 +454,7 @@ class WeightsTest(TethysTest):
             resized = next(csv.DictReader(file))
         for i in range(10):
             self.assertAlmostEqual(float(resized[f"probability_{i}"]), float(one[f"probability_{i}"]), delta=1e-4)
-        # The same picture in an IDX file.
+        # Predicts the same enlarged picture from an IDX file.
         large = self.path("large-idx3-ubyte")
         with open(large, "wb") as file:
             file.write(struct.pack(">BBBBIII", 0, 0, 8, 3, 1, 56, 56))

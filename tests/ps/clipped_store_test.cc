@@ -121,7 +121,7 @@ TEST_F(ClippedStoreTest, WorkersMayCutTheirPushesDifferently) {
   EXPECT_EQ(Parameter(), -1);
 }
 
-TEST_F(ClippedStoreTest, PushWithoutSamplesCountsButAddsNothing) {
+TEST_F(ClippedStoreTest, PushWithoutSamplesCompletesTheStepButAddsNothing) {
   for (const int empty : {0, 1}) {
     MakeClipped(2, std::sqrt(11.0));
     Do({.worker = empty, .gradient = 100, .samples = 0});

@@ -13,8 +13,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// The store has two shards, of 8 and 3 elements. FakeOptimizer measures parameters and mean gradients, and
-// multiplies a step by the root of the second sum.
+// The store has two shards, of 8 and 3 elements. For each shard, FakeOptimizer measures the sum of squares of
+// the parameters and that of the mean gradients, and multiplies a step by the root of the second sum.
 class MeasuredStoreTest : public ParameterStoreTest {
  protected:
   void MakeMeasured(int workers, double limit = 0) {
@@ -82,7 +82,7 @@ TEST_F(MeasuredStoreTest, GradientsAreClippedBeforeTheyAreMeasured) {
   MakeMeasured(2, 2.5);
   for (const int worker : {0, 1}) Do({.worker = worker, .gradient = 2, .samples = 2});
   EXPECT_EQ(Norm({.worker = 0}), "w0 norm 176");
-  // The mean gradients have a norm of 5 over all servers, so they are halved.
+  // The mean gradients have a norm of 5 over all servers, so clipping to 2.5 halves them.
   EXPECT_EQ(Measure({.worker = 0}, {400}), "w0 measured 0 2 0 0.75");
   EXPECT_THAT(
       Measure({.worker = 1}, {500}),

@@ -73,7 +73,7 @@ TEST(MessagePlan, ReadyOrderThatOmitsGradientsIsRefused) {
   EXPECT_THAT(Plan(Place(1, {{0, 16, 0}, {16, 8, 0}}), {{0, 20}}, 1024), HasSubstr("4 of the 8 gradients"));
 }
 
-TEST(ShardLayout, RunsKeepTheArenasLayoutAndAreAligned) {
+TEST(ShardLayout, ContiguousRunsOfShardsKeepTheArenasLayoutAndAreAligned) {
   const auto placement = Place(2, {{0, 10, 0}, {16, 4, 0}, {20, 4, 1}, {24, 7, 0}});
   const auto layout = ShardLayout::Create(placement, 0, 64);
   ASSERT_TRUE(layout.ok()) << layout.status();
@@ -86,7 +86,7 @@ TEST(ShardLayout, RunsKeepTheArenasLayoutAndAreAligned) {
   EXPECT_EQ(layout->local_size(), 39);
 }
 
-TEST(ShardLayout, RunEndsBeforeElementsOfAnotherServer) {
+TEST(ShardLayout, ContiguousRunEndsBeforeElementsOfAnotherServer) {
   // A bias of six elements on three servers, and another variable at the next multiple of 16.
   const auto placement = Place(3, {{0, 2, 0}, {2, 2, 1}, {4, 2, 2}, {16, 20, 0}});
   const ShardLayout layout = ShardLayout::Create(placement, 0, 36).value();

@@ -55,7 +55,7 @@ class NormExchangeTest : public ::testing::Test {
     constexpr const char* kWords[] = {"wait", "answer", "measure", "update"};
     return kWords[static_cast<int>(*next)];
   }
-  // Makes the current push the last applied push: the step is complete for the worker, too.
+  // Records that the current push has been applied, which completes the step for the worker, too.
   void EndPush() {
     inbox_.applied = inbox_.push;
     inbox_.push = Frame{};

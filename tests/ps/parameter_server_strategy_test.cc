@@ -294,7 +294,7 @@ TEST(ParameterServerStrategyTest, StepWithUnannouncedGradientsFails) {
 
 const absl::Status kReason = absl::AbortedError("the group of workers changes");
 
-// The status of `call`, which is interrupted while it runs, or before.
+// The status of `call`, which is interrupted before it begins or while it runs.
 template <typename Call>
 absl::Status Interrupted(Strategy& strategy, Call call) {
   std::thread interrupts([&] { strategy.Interrupt(kReason); });
@@ -303,7 +303,7 @@ absl::Status Interrupted(Strategy& strategy, Call call) {
   return status;
 }
 
-TEST(ParameterServerInterrupt, StepThatWaitsForAStoppedWorkerReturnsTheReason) {
+TEST(ParameterServerInterrupt, InterruptedStepThatWaitsForAStoppedWorkerReturnsTheInterruptReason) {
   for (const char* const config : {"servers: 2", "servers: 2 stale_synchronous { bound: 0 }"}) {
     FakeClock clock;
     PsCluster cluster(TestPlan(2, config));
@@ -321,7 +321,8 @@ TEST(ParameterServerInterrupt, StepThatWaitsForAStoppedWorkerReturnsTheReason) {
   }
 }
 
-// A deadline error must not be taken for the deadline of an answer, which is extended while others compute.
+// The reason of the interrupt is a deadline error. It must not be mistaken for an expired deadline of an
+// answer, which the client extends while other workers compute.
 TEST(ParameterServerInterrupt, InterruptWithADeadlineErrorEndsTheWait) {
   PsCluster cluster(TestPlan(2, ""));
   ParameterServerStrategyOptions options = cluster.WorkerOptions(0);
@@ -334,7 +335,7 @@ TEST(ParameterServerInterrupt, InterruptWithADeadlineErrorEndsTheWait) {
 }
 
 // The server's listener exists, but accepts nothing.
-TEST(ParameterServerInterrupt, PrepareThatWaitsForAStoppedServerReturnsTheReason) {
+TEST(ParameterServerInterrupt, InterruptedPrepareThatWaitsForAStoppedServerReturnsTheInterruptReason) {
   FakeClock clock;
   const FileDescriptor stopped = *ListenTcp({"127.0.0.1", 0});
   PsCluster cluster(TestPlan(1, ""));
@@ -346,7 +347,7 @@ TEST(ParameterServerInterrupt, PrepareThatWaitsForAStoppedServerReturnsTheReason
 }
 
 // The server reads nothing more, so the client's socket is full of a push that never arrives.
-TEST(ParameterServerInterrupt, ClientWithAFullSocketReturnsTheReason) {
+TEST(ParameterServerInterrupt, InterruptedClientWithAFullSocketReturnsTheInterruptReason) {
   FakeClock clock;
   PsCluster cluster(TestPlan(1, ""));
   auto proxy = std::make_unique<TcpProxy>(cluster.server(0).address());

@@ -146,7 +146,7 @@ TEST(ParameterServerTest, UnderTlsServerOfAnotherIndexIsRefused) {
   EXPECT_FALSE(cluster.Worker(0)->Prepare().ok());
 }
 
-TEST(ParameterServerTest, ProofIsAcceptedOnlyOnce) {
+TEST(ParameterServerTest, HandshakeProofIsAcceptedOnlyOnce) {
   PsCluster cluster(TestPlan(1, ""));
   RawClient client(cluster.server(0).address());
   const std::string proof = Proved(cluster, client.GetChallenge());
@@ -178,7 +178,7 @@ TEST(ParameterServerTest, WorkerOfAnotherJobModelOrGenerationIsRefused) {
   ExpectServes(cluster);
 }
 
-TEST(ParameterServerTest, OtherRolesAndUnknownWorkersAreRefused) {
+TEST(ParameterServerTest, CallersThatAreNotWorkersOfTheGroupAreRefused) {
   PsCluster cluster(TestPlan(1, ""));
   RawClient client(cluster.server(0).address());
   const absl::Status role =
@@ -275,7 +275,8 @@ TEST(ParameterServerTest, DamagedParameters_FailTheStepAndAreNotUsed) {
 // ------------------------------------------------------------------------------------ broken connections
 
 TEST(ParameterServerTest, PushRepeatedAfterALostAnswerIsAppliedOnce) {
-  // The push has three messages, as many as a worker sends without an answer, so the server gets all of them.
+  // The push has three messages. A worker sends that many messages without waiting for an answer, so the
+  // server gets the whole push.
   PsCluster cluster(TestPlan(1, "", "message_bytes: 2048"));
   TcpProxy proxy(cluster.server(0).address());
   cluster.Redirect(0, proxy.address());
@@ -351,7 +352,8 @@ TEST(ParameterServerTest, WorkersAreToldToRetryUntilServeIsCalled) {
 
   ParameterServerStrategyOptions worker;
   worker.plan = plan;
-  worker.plan.mutable_job()->mutable_elastic()->set_on_loss(proto::Elastic::END);  // Gives up soon.
+  // The worker gives up soon if it cannot connect.
+  worker.plan.mutable_job()->mutable_elastic()->set_on_loss(proto::Elastic::END);
   worker.generation = 3;
   worker.servers = {{"host-0", server->address()}};
   worker.token = options.token;
@@ -409,7 +411,7 @@ TEST(ParameterServerTest, StateIsRestoredOntoAnotherNumberOfServers) {
   three.mutable_job()->mutable_strategy()->mutable_parameter_server()->set_servers(3);
   *three.mutable_placement() = *PlaceShards(TestVariables(), 3);
 
-  // One arena for each slot, as in a checkpoint.
+  // One arena for the parameters and one for the momentum, as in a checkpoint.
   std::vector<Arena> saved;
   for (int slot = 0; slot < 2; ++slot) saved.emplace_back(TestVariables().arena_size());
   std::vector<float> expected;

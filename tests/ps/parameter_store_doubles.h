@@ -22,9 +22,9 @@ class NoStream final : public Stream {
   absl::Status Synchronize() override { return absl::OkStatus(); }
 };
 
-// Computes w -= lr * mean gradient over the shards; the slot counts updates. If the update has sums of
-// squares, the mean gradient is multiplied by the root of the measured sum. Measure sums g^2, and adds 100 to
-// the slot.
+// Subtracts learning rate * mean gradient from the parameters of all shards, and adds 1 to each slot. If the
+// update has sums of squares, the subtracted value is multiplied by the root of the region's measured sum.
+// Measure computes the sum of squared gradients, and adds 100 to each slot.
 class FakeOptimizer final : public Optimizer {
  public:
   explicit FakeOptimizer(std::vector<Range> regions) : regions_(std::move(regions)) {}
@@ -68,7 +68,7 @@ class FakeOptimizer final : public Optimizer {
 struct Taken final : public StoreActions {
   void Record(const proto::AppliedPush& push) override { applied.push_back(push); }
   void Reply(const ParameterReply& reply) override { replies.push_back(reply); }
-  // The reply as text: "w0 norm 44", "w0 measured 1 2 3 4", "w0 committed".
+  // Adds the reply to `norms` as text: "w0 norm 44", "w0 measured 1 2 3 4", "w0 committed".
   void ReplyNorm(const NormReply& reply) override {
     const char* const kind = reply.kind == FrameKind::kNorm      ? "norm "
                              : reply.kind == FrameKind::kMeasure ? "measured "

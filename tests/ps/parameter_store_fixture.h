@@ -29,10 +29,11 @@ struct Push {
   Range part = {0, 19};
   uint32_t incarnation = 1;
   uint32_t generation = 7;
-  uint32_t global = 100;  // For stale-synchronous servers: samples of the step's global batch.
+  uint32_t global = 100;  // Samples of the step's global batch, which stale-synchronous stores need.
 };
 
-// Variables a = [0, 8) and b = [16, 19), learning rate 1: a parameter is minus the sum of the mean gradients.
+// A store with the variables a = [0, 8) and b = [16, 19) and learning rate 1. Parameters begin at 0, so each
+// parameter is minus the sum of its mean gradients.
 class ParameterStoreTest : public ::testing::Test {
  protected:
   void Make(int workers, const proto::ParameterServer& parameter_server) {
@@ -152,7 +153,7 @@ class ParameterStoreTest : public ::testing::Test {
     return values[0];
   }
 
-  double clip_norm_ = 0;  // The limit on the norm in stores that are made from now on; 0: no limit.
+  double clip_norm_ = 0;  // The limit on the gradient norm in later stores; 0: no limit.
   bool measures_ = false;
   bool keeps_undo_ = false;
   proto::Optimizer optimizer_;

@@ -27,7 +27,7 @@ TEST_F(ParameterStoreTest, BulkUpdateNeedsAllWorkersAndDividesBySamples) {
   EXPECT_EQ(store_->version(), 1);
 }
 
-TEST_F(ParameterStoreTest, BulkUpdateRecordsEachPush) {
+TEST_F(ParameterStoreTest, BulkSynchronousUpdateRecordsEachPushThatItApplied) {
   MakeBulk(2);
   Do({.worker = 1, .samples = 3});
   Do({.worker = 0, .samples = 4});
@@ -63,7 +63,7 @@ TEST_F(ParameterStoreTest, OrderedSumIsInRankOrderIfPartsInterleave) {
   EXPECT_EQ(Parameter(), 0);
 }
 
-TEST_F(ParameterStoreTest, ArrivalSumIsInOrderOfArrivalInEachStep) {
+TEST_F(ParameterStoreTest, SummationByArrivalAddsPushesOfEachStepInTheOrderOfTheirArrival) {
   MakeBulk(3, proto::BulkSynchronous::ARRIVAL);
   Do({.worker = 0, .gradient = 1e8f});
   Do({.worker = 2, .gradient = -1e8f});
@@ -74,7 +74,7 @@ TEST_F(ParameterStoreTest, ArrivalSumIsInOrderOfArrivalInEachStep) {
   EXPECT_FLOAT_EQ(Parameter(), -1.0f / 3 - 2);
 }
 
-TEST_F(ParameterStoreTest, PushWithoutSamplesCountsButAddsNothing) {
+TEST_F(ParameterStoreTest, PushWithoutSamplesCompletesTheStepButAddsNothing) {
   for (const int empty : {0, 1}) {
     MakeBulk(2);
     EXPECT_EQ(Do({.worker = empty, .gradient = 100, .samples = 0}), "wait");
@@ -159,7 +159,7 @@ TEST_F(ParameterStoreTest, StalenessCountsUpdatesSinceTheBaseVersion) {
   EXPECT_EQ(store_->staleness_histogram(), (std::map<int64_t, int64_t>{{0, 1}, {1, 1}, {2, 2}}));
 }
 
-TEST_F(ParameterStoreTest, PushIsAnsweredWithoutValuesIfPullsPrecedeSteps) {
+TEST_F(ParameterStoreTest, PushIsAnsweredWithoutParametersIfWorkersPullBeforeEachStep) {
   MakeAsynchronous(2, proto::Asynchronous::PUSH_MEAN, proto::Asynchronous::BEFORE_STEP);
   EXPECT_EQ(Do({.worker = 0, .gradient = 1}), "w0 v1 without values");
   EXPECT_EQ(Pull(1, {0, 8}), "w1 v1 [0,8)");
@@ -239,7 +239,7 @@ TEST_F(ParameterStoreTest, ReplacementOfAWorkerLostWithinAStepIsRefused) {
   EXPECT_THAT(Do({.worker = 0, .gradient = 1, .incarnation = 2}), HasSubstr("lost in the middle of step 0"));
 }
 
-TEST_F(ParameterStoreTest, BulkSynchronousFenceWithinAStepIsRefused) {
+TEST_F(ParameterStoreTest, FenceOfAWorkerWithinABulkSynchronousStepIsRefused) {
   MakeBulk(2);
   Do({.worker = 0, .gradient = 1, .part = {0, 8}});
   EXPECT_THAT(Fence(0, 2, false), HasSubstr("lost in the middle of step 0"));

@@ -30,7 +30,7 @@ proto::Partitioner Rule(const std::string& text) {
   return rule;
 }
 
-// The elements of each shard, for each variable, as text: "a 4+4 b 2".
+// The number of elements in each shard of each variable, as text: "a 4+4 b 2".
 std::string Cut(const VariableSet& variables, int servers, const std::string& rule = "") {
   const auto placement = PlaceShards(variables, servers, Rule(rule));
   if (!placement.ok()) return std::string(placement.status().message());
@@ -56,7 +56,8 @@ std::string Servers(const VariableSet& variables, int count) {
 }
 
 TEST(MinSizePartitioner, ShardCountIsBytesOverMinimumRoundedUp) {
-  // 257 KiB over a minimum of 256 KiB gives two shards, both below the minimum: TensorFlow's rule rounds up.
+  // The variable has 257 KiB, the minimum is 256 KiB. The quotient is rounded up, as in TensorFlow, so there
+  // are two shards, both smaller than the minimum.
   EXPECT_EQ(Cut(Variables({{"a", {257, 256}}}), 4), "a 33024+32768");
   EXPECT_EQ(Cut(Variables({{"a", {256, 256}}}), 4), "a 65536");
 }
@@ -88,8 +89,8 @@ TEST(FixedPartitioner, MoreShardsThanRowsAreRefusedNamingTheVariable) {
 }
 
 TEST(MaxSizePartitioner, ShardHoldsAsManyRowsAsFit) {
-  // Rows have 40 bytes, so two fit into 100 bytes: ceil(7 / 2) = 4 shards. Cut evenly, they have 2, 2, 2 and
-  // 1 rows.
+  // Rows have 40 bytes, so two rows fit into 100 bytes, and the 7 rows need ceil(7 / 2) = 4 shards. These
+  // have 2, 2, 2 and 1 rows.
   EXPECT_EQ(Cut(Variables({{"a", {7, 10}}}), 1, "max_size { max_shard_bytes: 100 }"), "a 20+20+20+10");
 }
 
@@ -108,15 +109,15 @@ TEST(Partitioner, TooManyShardsAreRefusedNamingTheRule) {
 }
 
 TEST(Placement, LargestShardsArePlacedFirstOnTheLeastLoadedServer) {
-  // The shards by size: 9 elements go to server 0, 6 to server 1, 5 to server 1 (which has 6, and server 0
-  // has 9), 4 to server 0 (which has 9, and server 1 has 11).
+  // In order of size: the shard of 9 elements goes to server 0, and the shard of 6 to server 1. The shard of
+  // 5 goes to server 1 (loads: 9 and 6), and the shard of 4 to server 0 (loads: 9 and 11).
   const VariableSet variables = Variables({{"a", {5}}, {"b", {9}}, {"c", {4}}, {"d", {6}}});
   EXPECT_EQ(Servers(variables, 2), "1 0 0 1");
 }
 
 TEST(Placement, SmallNeighbouringShardsAreOnOneServer) {
-  // Four large shards of 1000 elements, each followed by a scale and an offset with 3 elements in all. A
-  // block of several shards has at most 4012 / 64 elements.
+  // Four large shards of 1000 elements, each followed by a scale and an offset with 3 elements in all. Small
+  // neighbouring shards are placed together as a block of at most 4012 / 64 elements.
   std::vector<NamedShape> shapes;
   for (int i = 0; i < 4; ++i) {
     shapes.push_back({absl::StrCat("filters_", i), {1000}});
@@ -126,7 +127,7 @@ TEST(Placement, SmallNeighbouringShardsAreOnOneServer) {
   EXPECT_EQ(Servers(Variables(shapes), 2), "0 0 0 1 1 1 0 0 0 1 1 1");
 }
 
-TEST(Placement, ManyLayersFormFewRunsAndEvenLoads) {
+TEST(Placement, ShardsOfManyLayersFormFewContiguousRangesPerServerAndEvenLoads) {
   std::vector<NamedShape> shapes;
   for (int i = 0; i < 160; ++i) {
     shapes.push_back({absl::StrCat("filters_", i), {20 + 7 * (i % 13), 500}});
@@ -175,7 +176,7 @@ TEST(Placement, AdjacentServersWithEqualLoadsShareATableLine) {
             "imbalance 750.000 (bytes of the fullest server / mean over the servers)\n");
 }
 
-TEST(Placement, ServersBeyondFifteenGroupsFormOneGroup) {
+TEST(Placement, AllServersAfterTheFirstFifteenGroupsFormOneMoreGroup) {
   proto::Placement placement;
   placement.set_servers(40);
   for (int server = 0; server < 40; ++server) {

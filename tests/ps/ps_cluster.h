@@ -46,7 +46,7 @@ class PsCluster {
   void Kill(int index) { servers_[index].reset(); }
   const proto::JobPlan& plan() const { return plan_; }
   const JobToken& token() const { return token_; }
-  // The fatal error of a server; read it after the worker's error.
+  // The fatal error that a server reported. Call this only after a worker has returned its error.
   const absl::Status& fatal() const { return fatal_; }
   // Makes workers created from now on connect to `address` instead of the server's address.
   void Redirect(int server, const std::string& address) { addresses_[server].address = address; }
@@ -67,7 +67,7 @@ class PsCluster {
     options.clock = &clock_;
     return options;
   }
-  // The identity of a process; absent without an authority.
+  // The TLS identity of a process; absent if the cluster has no certificate authority.
   absl::optional<TlsIdentity> Identity(proto::Role role, int index) const {
     if (authority_ == nullptr) return absl::nullopt;
     return testing::IdentityOf(*authority_, role, index);
@@ -87,8 +87,8 @@ class PsCluster {
   std::vector<ServerAddress> addresses_;
 };
 
-// Makes the first of several workers of `plan` wait for the gradients of the other workers beyond the step
-// timeout of TestPlan.
+// Makes worker 0 of `plan`, which has several workers, push a step that no other worker pushes. Expects that
+// the worker fails at the step timeout of TestPlan, with an error that names the server.
 inline void ExpectUnansweredStepNamesServer(const proto::JobPlan& plan) {
   FakeClock clock;
   PsCluster cluster(plan);
@@ -97,7 +97,7 @@ inline void ExpectUnansweredStepNamesServer(const proto::JobPlan& plan) {
   const auto worker = cluster.Worker(0, options);
   ASSERT_TRUE(worker->Prepare().ok());
   ASSERT_TRUE(worker->Push(0, 1).ok());
-  clock.Advance(20 * kSecond);  // As long as the step timeout of TestPlan.
+  clock.Advance(20 * kSecond);  // The step timeout of TestPlan.
   const absl::Status status = worker->Finish().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(status.message(),

@@ -69,7 +69,8 @@ class TestWorker {
         strategy_(std::move(strategy)),
         workers_(plan.job().workers()) {}
 
-  // If `reversed`, announces, and therefore sends, the gradients of the last layer last instead of first.
+  // Announces the ranges of gradients in the order in which they are sent: the last layer first or, if
+  // `reversed`, last.
   absl::Status Prepare(bool reversed = false) {
     const auto variables = variables_.variables();
     const Range layer2{variables[2].range.begin, variables[3].range.end() - variables[2].range.begin};

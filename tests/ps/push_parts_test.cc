@@ -68,7 +68,7 @@ TEST(ArrivalCount, RangeIsCompleteOnceAllWorkersHaveSentIt) {
   EXPECT_EQ(Text(count.Add({0, 8})), "");
 }
 
-TEST(ArrivalCount, RangesSentInDifferentPartsAreCompleteWhereAllWorkersOverlap) {
+TEST(ArrivalCount, OnlyTheOverlapOfPartsFromAllWorkersIsComplete) {
   ArrivalCount count(2, 24);
   EXPECT_EQ(Text(count.Add({0, 4})), "");
   EXPECT_EQ(Text(count.Add({8, 8})), "");
@@ -77,7 +77,7 @@ TEST(ArrivalCount, RangesSentInDifferentPartsAreCompleteWhereAllWorkersOverlap) 
 }
 
 // Every worker cuts its push into random parts, and the parts of all workers arrive in random order.
-TEST(ArrivalCount, CountsOfRandomCutsEqualCountsPerElement) {
+TEST(ArrivalCount, CompleteRangesOfRandomPartsMatchACountPerElement) {
   constexpr int64_t kSize = 60;
   for (uint64_t seed = 0; seed < 200; ++seed) {
     RandomStream random(seed, RandomPurpose::kTest, 0);

@@ -43,7 +43,8 @@ class ShardStateTest : public ::testing::Test {
             .part = part,
             .gradients_are_finite = true};
   }
-  // With `measures` (the optimizer has a trust ratio), measures first. Then updates `parts`.
+  // Updates `parts`. If `measures`, first measures the sums of squares, as an optimizer with a trust ratio
+  // needs.
   void Apply(int64_t number, const std::vector<Range>& parts, bool measures) {
     std::vector<RegionSquares> squares(2);
     if (measures) {
@@ -55,7 +56,7 @@ class ShardStateTest : public ::testing::Test {
       ASSERT_TRUE(state_->Apply(update, sums_.data()).ok());
     }
   }
-  // Parameters and slots, bit by bit.
+  // The bit patterns of all parameters and slots.
   std::vector<uint32_t> Bits() {
     std::vector<uint32_t> bits;
     const absl::Status read = state_->ForEachShard([&](int, int64_t, absl::Span<float> values) {
@@ -83,7 +84,7 @@ constexpr struct {
                    {"lars { momentum: 0.9 trust: 0.001 epsilon: 1e-8 }", true},
                    {"lamb { beta_1: 0.9 beta_2: 0.99 epsilon: 1e-6 }", true}};
 
-TEST_F(ShardStateTest, BegunUpdateIsTakenBackBitByBitAndMadeAgain) {
+TEST_F(ShardStateTest, PartlyAppliedUpdateIsTakenBackBitForBitAndAppliedAgain) {
   for (const auto& [optimizer, measures] : kOptimizers) {
     SCOPED_TRACE(optimizer);
     Make(optimizer, /*keeps_undo=*/true);
@@ -107,7 +108,7 @@ TEST_F(ShardStateTest, BegunUpdateIsTakenBackBitByBitAndMadeAgain) {
   }
 }
 
-TEST_F(ShardStateTest, SlotChangesOfAMeasurementWithoutAnUpdateAreTakenBack) {
+TEST_F(ShardStateTest, TakeBackRestoresSlotsThatAGradientMeasurementChangedBeforeAnyUpdate) {
   Make("lamb { beta_1: 0.9 beta_2: 0.99 epsilon: 1e-6 }", true);
   Apply(1, {{0, 19}}, true);
   const std::vector<uint32_t> before = Bits();
@@ -117,7 +118,7 @@ TEST_F(ShardStateTest, SlotChangesOfAMeasurementWithoutAnUpdateAreTakenBack) {
   EXPECT_EQ(Bits(), before);
 }
 
-TEST_F(ShardStateTest, UndoOfAnUpdateIsOverwrittenByTheNextUpdate) {
+TEST_F(ShardStateTest, ValuesSavedBeforeAnUpdateAreOverwrittenByTheNextUpdate) {
   Make("sgd { momentum: 0.9 }", true);
   Apply(1, {{0, 19}}, false);
   const std::vector<uint32_t> before = Bits();
@@ -135,7 +136,7 @@ TEST_F(ShardStateTest, SlotsBeginWithTheirInitialValues) {
   Make("adagrad { initial_accumulator: 0.5 epsilon: 1e-7 }", false);
   EXPECT_EQ(state_->arenas().size(), 2);
   EXPECT_EQ(state_->arenas()[1]->span()[7], 0.5f);
-  EXPECT_EQ(state_->arenas()[1]->span()[8], 0);  // Padding.
+  EXPECT_EQ(state_->arenas()[1]->span()[8], 0);  // Element 8 is padding.
   Make("adagrad { initial_accumulator: 0.5 epsilon: 1e-7 }", true);
   EXPECT_EQ(state_->arenas().size(), 4);
 }

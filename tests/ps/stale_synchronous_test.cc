@@ -1,4 +1,4 @@
-// Tests the stale-synchronous rule, and fences, on a parameter store.
+// Tests the stale-synchronous rule on a parameter store, and fences, which exclude or admit a worker.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 class StaleSynchronousTest : public ParameterStoreTest {
  protected:
-  // Sends the worker's push for its next step, computed from the parameters it received last.
+  // Sends the worker's push for its next step, computed from the parameters that the worker received last.
   std::string Step(int worker, float gradient = 1) {
     State& state = states_[worker];
     const std::string words = Do({.worker = worker,
@@ -67,7 +67,7 @@ TEST_F(StaleSynchronousTest, BoundZeroMakesTheBulkSynchronousUpdate) {
   EXPECT_EQ(store_->version(), 1);
 }
 
-TEST_F(StaleSynchronousTest, StepWithoutSamplesCountsButAddsNothing) {
+TEST_F(StaleSynchronousTest, PushWithoutSamplesCompletesTheStepButAddsNothing) {
   MakeStale(2, 0);
   EXPECT_EQ(Do({.worker = 0, .gradient = 5, .global = 50}), "wait");
   EXPECT_EQ(Do({.worker = 1, .samples = 0, .global = 50}), "w0 v1, w1 v1");
@@ -93,7 +93,7 @@ TEST_F(StaleSynchronousTest, PendingPushesOfOneStepMakeOneUpdate) {
   EXPECT_EQ(Step(2), "w0 v4 stale 2, w1 v4 stale 1, w2 v4 stale 2") << "its step, then the one that waits";
 }
 
-TEST_F(StaleSynchronousTest, WithPushMeanEachPushIsItsOwnUpdate) {
+TEST_F(StaleSynchronousTest, WithPushMeanEachPushUpdatesTheParametersSeparately) {
   MakeStale(2, 0, proto::Asynchronous::PUSH_MEAN);
   Do({.worker = 0, .gradient = 4, .samples = 4});
   Do({.worker = 1, .gradient = 4, .samples = 2});
@@ -128,9 +128,10 @@ TEST_F(StaleSynchronousTest, NonFiniteSumIsFatalAndChangesNothing) {
   EXPECT_EQ(Parameter(), 0);
 }
 
-// With bound s and any order of arrivals: the parameters sent for step c include every push for steps before
-// c - s; the staleness of a push is at most 2 s + 1 pushes of every other worker; and no worker has more than
-// s pushes more in the parameters than another worker.
+// Checks three properties for bound s and any order of arrivals:
+// - The parameters sent for step c include all pushes for steps before c - s.
+// - The staleness of a push is at most 2 s + 1 pushes of every other worker.
+// - Between any two workers, the numbers of applied pushes differ by at most s.
 TEST_F(StaleSynchronousTest, BoundOfStalenessHoldsForAnyOrderOfArrivingPushes) {
   constexpr int kWorkers = 4;
   constexpr uint64_t kSteps = 60;

@@ -1,5 +1,5 @@
-// The disk of the chief, whose contents survive the end of the chief. The file of the journal has the lines
-// that the chief has handed on. A checkpoint exists once it is committed; an interrupted save leaves nothing.
+// The chief's disk, whose contents survive the end of the chief. The journal file holds the lines that the
+// chief has passed to the disk. A checkpoint exists once it is committed; an interrupted save leaves nothing.
 #ifndef TETHYS_TESTS_SIMULATION_DISK_H_
 #define TETHYS_TESTS_SIMULATION_DISK_H_
 
@@ -19,7 +19,7 @@ namespace tethys::simulation {
 struct Checkpoint {
   proto::TrainingState state;
   Values values;
-  int64_t missing = 0;  // Parameters and slots that no source has written.
+  int64_t missing = 0;  // The number of parameters and slots that no process has written.
 };
 
 // A range of the parameters (slot 0) or of the optimizer's slot (slot 1).

@@ -6,9 +6,9 @@
 namespace tethys::simulation {
 namespace {
 
-// The time during which disturbances come at random times.
+// Disturbances at random times come within this time from the beginning of an attempt.
 constexpr Nanoseconds kHorizon = 800 * kMillisecond;
-// A process that is stopped for a shorter time is never silent for timeouts.silence (1 s).
+// A process that is stopped for a shorter time is never silent for as long as timeouts.silence (1 s).
 constexpr Nanoseconds kNoticed = 500 * kMillisecond;
 
 }  // namespace
@@ -32,7 +32,7 @@ void Disturbances::BeginAttempt(bool quiet) {
     });
   }
   for (int64_t left = random.Between(0, 3); left > 0; --left) {
-    // Half of what happens to jobs that form new groups concerns these groups.
+    // In jobs that form new groups, half of the disturbances aim at points where a new group forms.
     const bool group = FormsNewGroups(world_.plan()) && random.Chance(0.5);
     const auto point = group
                            ? random.Pick({Point::kHalting, Point::kForming, Point::kCopying, Point::kFormed})
@@ -41,8 +41,9 @@ void Disturbances::BeginAttempt(bool quiet) {
     aims_.push_back({point, random.Between(1, often ? 30 : group ? 8 : 3), DrawWhat()});
   }
   if (world_.kind() == Kind::kMirrored && random.Chance(0.25)) {
-    // A worker dies while it sends its gradient, so that only some others can make the step. Then a worker
-    // that has said which steps it has dies before the next group has formed.
+    // One worker dies while it sends its gradient, so that only some of the remaining workers can complete
+    // the step. Then a second worker, which has already reported how many steps it has, dies before the next
+    // group has formed.
     aims_.push_back({Point::kPushing, random.Between(1, 30), Disturbance::kKill});
     aims_.push_back({Point::kHalting, random.Between(1, 6), Disturbance::kKill});
   }
@@ -96,7 +97,7 @@ void Disturbances::Happen(Disturbance what, Process* to) {
     case Disturbance::kStop: {
       const Nanoseconds time = random.Pick({50 * kMillisecond, 300 * kMillisecond, 700 * kMillisecond,
                                             1200 * kMillisecond, 2500 * kMillisecond});
-      // A chief that was stopped knows that it is late, and counts no task as silent for that time.
+      // A stopped chief notices the delay afterwards, and does not count this time as silence of tasks.
       if (time >= kNoticed && to->id().role != proto::CHIEF) Hit(*to);
       last_ = std::max(last_, world_.queue().now() + time);
       return to->StopFor(time);

@@ -20,7 +20,7 @@ enum class Point {
   kEnrolling,    // The replacement of a lost worker is ready, and servers are told of it.
   kFirstRecord,  // Some workers have recorded a step, other workers have not.
   kPushing,      // A worker has sent some parts of a push.
-  kApplying,     // A server has applied a push, or a part in lock step, and has not answered all of it.
+  kApplying,     // A server has applied a push (in lock step: a part) and has not sent all answers.
   kFencing,      // Servers are told of a lost worker.
   kPausing,      // An interrupt ends the segment.
   kFirstDone,    // The first worker has ended its run.
@@ -30,7 +30,7 @@ enum class Point {
   kStopping,     // The chief ends the job.
   kHalting,      // A worker has left its group.
   kForming,      // A worker is asked to join the next group.
-  kCopying,      // The source of a group sends its state.
+  kCopying,      // A worker sends its state to a member of its group.
   kFormed,       // A worker has joined a group.
 };
 inline constexpr const char* kPointNames[] = {
@@ -42,7 +42,7 @@ inline constexpr size_t kPoints = std::size(kPointNames);
 enum class Disturbance {
   kKill,       // A process is killed.
   kVanish,     // A process and its host's network are gone: no connection is closed.
-  kStop,       // A process is stopped for a while: sometimes so long that it counts as lost.
+  kStop,       // A process is stopped for a while, sometimes so long that the chief counts it as lost.
   kBreak,      // A connection breaks.
   kInterrupt,  // The user interrupts the job.
   kFailDisk,   // The disk is full for a while.
@@ -54,14 +54,14 @@ class Disturbances {
  public:
   explicit Disturbances(World& world) : world_(world) {}
 
-  // Draws the disturbances of the next attempt. `quiet`: there are none.
+  // Draws the disturbances of the next attempt. If `quiet`, the attempt has none.
   void BeginAttempt(bool quiet);
-  // The job has reached `point`. A disturbance that is due there happens mostly to one of the processes
-  // `near`.
+  // Called when the job reaches `point`. A disturbance that is due at this point usually hits one of the
+  // processes `near`.
   void Reach(Point point, const std::vector<Process*>& near);
   void TrainingBegins() { training_ = true; }
 
-  // The next functions tell what has happened in this attempt. hit(): the tasks that ended, lost their
+  // The next functions tell what has happened in this attempt. hit() returns the tasks that ended, lost their
   // session, or were stopped for so long that they may count as lost.
   const std::set<TaskId>& hit() const { return hit_; }
   bool hit_before_training() const { return hit_before_training_; }

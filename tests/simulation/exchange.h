@@ -1,4 +1,4 @@
-// How a simulated worker exchanges gradients; takes the place of a Strategy (runtime/strategy.h). Each call
+// The exchange of gradients of a simulated worker, in place of a Strategy (runtime/strategy.h). Each call
 // ends by calling `then`, at once or later.
 #ifndef TETHYS_TESTS_SIMULATION_EXCHANGE_H_
 #define TETHYS_TESTS_SIMULATION_EXCHANGE_H_
@@ -32,10 +32,10 @@ class Exchange {
   virtual void BeginStep(const Step&, Then then) { then(absl::OkStatus()); }
   // Exchanges the step's gradient and updates parameters.
   virtual void EndStep(const Step& step, const std::vector<float>& gradient, Then then) = 0;
-  // The group is halted: the call that waits, if there is one, ends soon with an error. From then on nothing
-  // is applied.
+  // Called when the group is halted. A pending call soon ends with an error, and no update is applied any
+  // more.
   virtual void Interrupt() {}
-  // At a barrier: brings all updates of all workers.
+  // Called at a barrier. Fetches parameters that include all updates of all workers.
   virtual void Refresh(Then then) { then(absl::OkStatus()); }
 };
 

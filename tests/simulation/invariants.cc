@@ -232,8 +232,8 @@ void Invariants::OnProgress(const proto::ProgressEvent& event) {
   }
 }
 
-// A process that lives and has the parameters may be given up only if another has them. The chief may not
-// know yet that the other has died.
+// The chief may give up a living worker that has the parameters only if another worker has them, too. The
+// other worker may have died shortly before, because the chief may not know yet of its death.
 void Invariants::CheckNoNeedlessLoss(const proto::WorkerLost& lost) {
   constexpr Nanoseconds kUnnoticed = 2 * kSecond;
   const SimulatedWorker* const worker = world_.worker(lost.index());

@@ -1,16 +1,18 @@
 // The invariants of a run, checked at every event that concerns them:
 //
-//  1. Each sample of an epoch is used once in the ledger, over all attempts. Uses behind the state from which
-//  a later attempt began are undone; nothing before it is.
+//  1. Each sample of an epoch is used once in the ledger, over all attempts. When a later attempt begins,
+//  only the uses after its starting state are undone.
 //  2. No worker begins a step before all others have pushed the steps that the consistency asks for. Servers
-//  in lock step are at most one version apart, and take back no step that counts.
-//  3. Parameters are those of a serial loop: in lock step after every step; on leases, at every barrier, they
-//  are the sum over the samples in the ledger, less the parts of torn batches that no server applied.
-//  4. A checkpoint is of one step: all of it is written, and its values are those of invariant 3.
+//  in lock step are at most one version apart, and take back no step that the ledger counts.
+//  3. Parameters equal those of a serial loop. In lock step this holds after every step. In jobs that lease
+//  batches to workers it holds at every barrier, where the parameters are the sum over the samples in the
+//  ledger. A torn batch, which only some servers applied, counts only for the shards of these servers.
+//  4. All parts of a checkpoint belong to one step and are written. Its values are those of invariant 3.
 //  5. An evaluation covers every sample once, with these parameters.
 //  6. The job does not end while an order is unanswered, and it always says why it ends. A loss that the job
-//  survives does not end it; any other end names a task that was hit. No task that was left alone is lost. No
-//  mirrored job ends, or gives a living worker up, while this worker alone has the parameters.
+//  survives does not end the job; any other error names a task that a disturbance hit. No undisturbed task
+//  counts as lost. No mirrored job ends, or gives up a living worker, while this worker alone has the
+//  parameters.
 //  7. At the end the product's own check of the journal passes, and the last checkpoint has the parameters.
 #ifndef TETHYS_TESTS_SIMULATION_INVARIANTS_H_
 #define TETHYS_TESTS_SIMULATION_INVARIANTS_H_

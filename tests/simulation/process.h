@@ -39,11 +39,12 @@ class Process {
   bool alive() const { return alive_; }
   bool stopped() const { return stopped_; }
 
-  // Runs `event` at once; if the process is stopped, when it goes on; if it is dead, never.
+  // Runs `event` at once. If the process is stopped, `event` runs when the process continues. If the process
+  // is dead, `event` never runs.
   void Do(Event event);
   void After(Nanoseconds delay, Event event);
 
-  // The connections that are open at the end of this process.
+  // The connections of this process that are open.
   std::vector<std::shared_ptr<Connection>> connections();
 
   enum class End { kExit, kKill, kVanish };
@@ -70,10 +71,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using OnClosed = std::function<void(const absl::Status&)>;
   enum class Use {
-    kSession,  // Between a task and the chief. When it ends, the task ends, too.
-    // Between a worker and a server. If it breaks, the worker connects again and repeats unanswered messages.
+    kSession,  // Between a task and the chief. When the connection ends, the task ends, too.
+    // Between a worker and a server. If the connection breaks, the worker connects again and repeats
+    // unanswered messages.
     kData,
-    kRing,  // Between two mirrored workers. When it ends, both workers end, too.
+    kRing,  // Between two mirrored workers. When the connection ends, both workers end, too.
     kSave,  // A stream into a checkpoint. When it ends early, the save fails.
   };
 
@@ -98,7 +100,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Process* process = nullptr;
     bool open = true;
     OnClosed closed;
-    // Numbers of messages from this end: sent, arrived, and the last one that is not lost.
+    // The messages from this end: how many were sent, how many have arrived, and how many are not lost.
     int64_t sent = 0, arrived = 0, kept = INT64_MAX;
     Nanoseconds last = 0;  // When the last message from this end arrives.
   };
@@ -109,7 +111,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
   int IndexOf(const Process& process) const { return ends_[0].process == &process ? 0 : 1; }
   EndPoint& EndOf(const Process& process) { return ends_[IndexOf(process)]; }
-  // The process at end `from` has ended. `loses`: its last messages are lost.
+  // The process at end `from` has ended. If `loses`, the last messages of the process are lost.
   void Abandon(int from, bool loses, Nanoseconds notice);
   void LoseSuffix(EndPoint& from);
   // Tells the end `to` that the connection is closed, `notice` after the last message that arrives there.

@@ -108,7 +108,8 @@ class ServerExchange final : public Exchange {
 
   // Takes the answer to a message, or the second answer to a message that was sent twice.
   void OnAnswer(int server, const Frame& frame, const float* values) {
-    // Each exchange has connections of its own.
+    // An answer to an earlier exchange is ignored. (In the product, each exchange has connections of its
+    // own.)
     if (!failed_.ok() || frame.generation != generation_) return;
     links_[server].failures = 0;
     for (Message& message : messages_) {
@@ -146,7 +147,7 @@ class ServerExchange final : public Exchange {
   World& world() const { return worker_.world(); }
   const proto::ParameterServer& config() const { return world().plan().job().strategy().parameter_server(); }
 
-  // Ends the call that waits, and all later calls.
+  // Ends the pending call and all later calls with the error `status`.
   void Fail(const absl::Status& status) {
     if (!failed_.ok()) return;
     failed_ = status;
@@ -228,7 +229,8 @@ class ServerExchange final : public Exchange {
   std::vector<Message> messages_;
   Step step_;
   uint64_t sequence_ = 0, pulls_ = 0;
-  // For each server, the lowest version among its answers: in the last exchange, and so far.
+  // For each server, the lowest version among its answers: `versions_` in the last call that fetched
+  // parameters, `taken_` in the current call.
   std::map<int, int64_t> versions_, taken_;
   bool pulling_ = false;
   int waiting_ = 0;  // Messages without an answer.

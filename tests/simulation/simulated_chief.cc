@@ -217,7 +217,7 @@ void SimulatedChief::Misbehave(TaskId task, proto::FromTask& message) {
     last_applied_[task.index] = message.halted().applied();
   }
   if (message.has_steps() && task.role == proto::WORKER) {
-    // What was forged for the worker comes no second time.
+    // Drops the records of steps for which records of this worker were forged.
     proto::StepRecords records;
     for (const proto::StepRecord& record : message.steps().record()) {
       if (record.step() >= recorded_[task.index]) *records.add_record() = record;

@@ -42,7 +42,8 @@ class SimulatedChief final : public Process {
 
   void Tick();
   void Step(const Event& event);
-  // Gives the event to the controller and to a controller restored from its state, which then replaces it.
+  // Gives the event to the controller and to a second controller, which is restored from the first
+  // controller's state. Then the second controller replaces the first.
   void StepRestored(const Event& event, Actions& actions);
   void HandOnJournal();
 
@@ -57,23 +58,27 @@ class SimulatedChief final : public Process {
   void Do(EndJob& action);
 
   void SendTo(const Session& session, const proto::ToTask& order);
-  // Deliberate faults: as a message arrives; as an order is sent, which may be altered. True: it is not sent.
+  // Deliberate faults. Misbehave is called when a message arrives, and Drops when an order is to be sent.
+  // Drops may alter the order. It returns true if the order must not be sent.
   void Misbehave(TaskId task, proto::FromTask& message);
   bool Drops(TaskId task, proto::ToTask& order);
-  // Records of the other workers, up to so many steps, before these workers have made the steps.
+  // Gives the controller forged records of all members of the group except `by`, up to step `steps`, before
+  // these workers have made the steps.
   void Forge(const proto::Group& group, TaskId by, int64_t steps);
-  // Takes a worker for a holder of the parameters if a process of the worker, also a lost one, has said so.
+  // Fault::kOldAnswer: trusts answers of lost processes. Removes a worker from form.behind if the last Halted
+  // from any process of this worker has the number of steps form.step.
   void TrustOldAnswers(proto::Form& form) const;
   void GiveUpTheSilent();
 
   std::unique_ptr<JobController> controller_;
   std::string older_state_;
   std::map<TaskId, Session> sessions_;
-  proto::Group group_;                   // The newest.
-  std::map<int, int64_t> recorded_;      // Steps that workers have recorded, or that were forged for them.
-  std::map<int, int64_t> last_applied_;  // As workers have said, by index, whichever process it was.
+  proto::Group group_;               // The newest group.
+  std::map<int, int64_t> recorded_;  // Steps that workers have recorded, or that were forged for them.
+  // The last Halted.applied of each worker index, from any incarnation.
+  std::map<int, int64_t> last_applied_;
   std::map<TaskId, Nanoseconds> heard_;
-  proto::Run run_;       // The newest.
+  proto::Run run_;       // The newest order to run.
   std::string journal_;  // Lines that are not in the file yet.
   bool interrupted_ = false;
   bool ended_ = false;

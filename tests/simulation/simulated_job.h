@@ -2,10 +2,12 @@
 //
 // All values are small integers, so float sums are exact and do not depend on their order:
 //
-//   in lock step   a sample's gradient depends on sample, element and parameter. An update keeps a slot, so
-//                  parameters depend on every step, on their order, and on the divisor of the sum.
-//   on leases      a gradient depends on sample and element only, and an update adds it. So the final
-//                  parameters are the sum over the samples used, in whatever order servers applied them.
+//   in lock step   a sample's gradient depends on sample, element and parameter. An update changes a slot
+//                  like momentum, so parameters depend on every step, on the order of the steps, and on the
+//                  divisor of the sum.
+//   with leases    (stale-synchronous and asynchronous jobs) a gradient depends on sample and element only,
+//                  and an update adds it. So the final parameters are the sum over the samples used, in
+//                  whatever order servers applied them.
 //
 // The values of the parameters after given steps or samples can therefore be computed independently.
 #ifndef TETHYS_TESTS_SIMULATION_SIMULATED_JOB_H_

@@ -197,8 +197,8 @@ void SimulatedServer::Reply(const ParameterReply& reply) {
   const auto& [connection, worker] = streams_[reply.worker];
   if (connection == nullptr) return;
   const Frame frame = AnswerFrame(reply, generation_);
-  // In lock step, the answer is read from the memory of the store when it arrives: the memory must not change
-  // before.
+  // In lock step, the values are not copied but read from the store's memory when the answer arrives. The
+  // store must not change this memory before then.
   std::vector<float> copy;
   const float* const begin = store_->parameters() + reply.local.begin;
   if (!store_->lock_step()) copy.assign(begin, begin + reply.local.count);

@@ -49,7 +49,7 @@ class SimulatedServer final : public SimulatedTask, public StoreActions {
   uint32_t generation_ = 0;
   std::shared_ptr<ParameterStore> store_;  // In lock step, answers are read from the store when they arrive.
   bool serving_ = false;
-  std::vector<WorkerStream> streams_;  // By rank.
+  std::vector<WorkerStream> streams_;  // One stream for each rank.
   proto::AppliedPushes applied_;
 };
 

@@ -22,17 +22,17 @@ class SimulatedTask : public Process {
 
   // Connects to the chief and joins.
   void Begin();
-  // Whether its session is broken: it will end once it notices.
+  // Whether the session is broken. The task ends once it notices the break.
   bool cut_off() const { return session_ != nullptr && session_->broken(); }
   // An order of the chief has arrived.
   void OnOrder(const proto::ToTask& order);
 
  protected:
   virtual TaskCourse& course() = 0;
-  // Carries out the course's duty or, within a segment, its next step; then calls Finished or Resume.
+  // Carries out the order course().duty() or, within a segment, the next step. Then calls Finished or Resume.
   virtual void Work() = 0;
   virtual void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) = 0;
-  // Halt has arrived, before its turn as an order.
+  // Called as soon as a Halt arrives, before the task has taken the orders that arrived earlier.
   virtual void OnHalt(const proto::Halt& /*halt*/) {}
 
   void Finished();  // Called when the duty is carried out.

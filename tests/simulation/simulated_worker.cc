@@ -105,7 +105,7 @@ void SimulatedWorker::JoinGroup() {
   exchange_ = CreateExchange(*this, values_);
   if (halted_ >= generation_) exchange_->Interrupt();
   exchange_->Prepare(Or([this] {
-    // With servers, the exchange has fetched the parameters.
+    // In a job with servers the exchange has fetched the parameters.
     if (world().kind() == Kind::kBulk) TakeState(values_);
     SayFormed();
   }));
@@ -258,8 +258,9 @@ class LocalExchange final : public Exchange {
   Values& values_;
 };
 
-// Every worker sends its gradient to every other, and adds up all in rank order. When a group forms, its
-// source sends its state to the members that are behind; these take it once all of it has come.
+// Every worker sends its gradient to every other worker, and adds up all gradients in rank order. When a
+// group forms, the group's source sends its state to the members that are behind. These members take the
+// state once all of it has arrived.
 class MirroredExchange final : public Exchange {
  public:
   MirroredExchange(SimulatedWorker& worker, Values& values)
@@ -305,7 +306,7 @@ class MirroredExchange final : public Exchange {
   }
 
   void Interrupt() override {
-    // A fault: what is under way is still applied.
+    // The deliberate fault: the update of the pending step is still applied.
     if (worker_.world().Misbehaves(Fault::kAppliesAfterHalt, 1)) applies_late_ = static_cast<bool>(then_);
     interrupted_ = true;
     Go();
@@ -317,7 +318,7 @@ class MirroredExchange final : public Exchange {
     std::exchange(then_, nullptr)(status);
   }
 
-  // All members have met.
+  // Called when all members are connected.
   void Copy() {
     if (!then_ || !forming_) return;
     forming_ = false;
@@ -377,13 +378,13 @@ class MirroredExchange final : public Exchange {
   Values& values_;
   const uint32_t generation_;
   Step step_;
-  Then then_;             // Of the call that is under way.
-  bool forming_ = false;  // The group has not met.
-  bool copying_ = false;  // The state has not been taken.
-  bool copied_ = false;   // It has come.
+  Then then_;             // The callback of the pending call.
+  bool forming_ = false;  // The members are not connected yet.
+  bool copying_ = false;  // This worker must take a copy of the state, and has not taken it yet.
+  bool copied_ = false;   // The copy has arrived.
   bool interrupted_ = false, applies_late_ = false;
   Values staged_;
-  std::map<int64_t, std::map<int, std::vector<float>>> arrived_;  // By step and index.
+  std::map<int64_t, std::map<int, std::vector<float>>> arrived_;  // Gradients by step and index.
   std::vector<float> last_;
 };
 

@@ -1,10 +1,10 @@
 // A deterministic simulation of whole jobs: the product's pure classes decide, and everything around them is
 // modelled in virtual time on one thread. Everything that happens follows from a seed.
 //
-// Real are JobController and all that it owns (RunningSegment, LeaseBook, Roster with Membership,
-// coordinators of saves, evaluations and pauses, WorkerLosses), the workers' WorkerCourse and SegmentCourse,
-// the servers' TaskCourse and ParameterStore with the rules of consistencies, and the journal with its check.
-// Modelled are:
+// The product's own classes are JobController and all that it owns (RunningSegment, LeaseBook, Roster with
+// Membership, coordinators of saves, evaluations and pauses, WorkerLosses), the workers' WorkerCourse and
+// SegmentCourse, the servers' TaskCourse and ParameterStore with the consistency rules, and the journal with
+// its check. Modelled are:
 //
 //   event_queue.h        virtual time, random numbers
 //   process.h            processes that are killed or stopped, connections with delays, losses and breaks
@@ -27,7 +27,7 @@
 //   simulation_test --fault=NAME [--seeds=N]            after how many seeds a deliberate fault is found
 //
 // Not simulated: threads, gRPC, TLS and sockets; the deadlines of exchanges; the ring's and shared memory's
-// own protocols; clipping and trust ratios on servers; moving statistics; the launcher's own course.
+// own protocols; clipping and trust ratios on servers; moving statistics; the launcher itself.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -87,7 +87,7 @@ TEST(SimulationTest, SimulatedJobsKeepAllInvariantsForAllSeeds) {
       EXPECT_EQ(result.broken, "") << Replay(options);
     }
   }
-  // The seeds disturb jobs at every point, end attempts, and have workers replaced.
+  // The seeds must disturb jobs at every point, make attempts fail, and make the launcher replace workers.
   for (size_t point = 0; point < kPoints; ++point) EXPECT_GT(totals.aimed[point], 0) << kPointNames[point];
   EXPECT_GT(totals.attempts, totals.runs);
   EXPECT_GT(totals.restarts, 0);

@@ -14,7 +14,7 @@
 namespace tethys::simulation {
 namespace {
 
-// Later attempts are not disturbed, so that the first of them succeeds.
+// Attempts after these have no disturbances, so the first undisturbed attempt succeeds.
 constexpr int kDisturbedAttempts = 4;
 // The time after the last disturbance within which a job must end. It covers the start, silences,
 // replacements and the whole training.
@@ -128,7 +128,8 @@ void World::OnProcessEnd(Process& process, Process::End end) {
     attempt_ = Attempt::kEnded;
     return;
   }
-  // The launcher replaces a worker whose process was killed, or that failed by a mishap of its own.
+  // The launcher replaces a worker that was killed or vanished, or that exited after a disturbance had hit
+  // it.
   const bool survives = SurvivesWorkerLoss(plan_) && process.id().role == proto::WORKER;
   const bool newest = survives && workers_[static_cast<size_t>(process.id().index)] == &process;
   if (!newest || restarts_ >= plan_.job().max_restarts()) return;
@@ -145,7 +146,7 @@ void World::EndLostWorker(const proto::WorkerLost& lost) {
   SimulatedWorker* const worker = workers_[static_cast<size_t>(lost.index())];
   if (worker->incarnation() != static_cast<uint32_t>(lost.incarnation())) return;
   given_up_.insert(worker);
-  // It may be out of reach for a while, and go on.
+  // The lost worker's process may still run for a while, because it may be out of reach.
   queue_.After(random_.Between(0, kSecond), [worker] { worker->EndAs(Process::End::kKill); });
 }
 

@@ -62,7 +62,7 @@ class World {
   // The values with which the attempt begins.
   const Values& start() const { return start_; }
   SimulatedChief& chief() { return *chief_; }
-  SimulatedWorker* worker(int index) { return workers_[static_cast<size_t>(index)]; }  // Its newest process.
+  SimulatedWorker* worker(int index) { return workers_[static_cast<size_t>(index)]; }  // The newest process.
   SimulatedServer* server(int index) { return servers_[static_cast<size_t>(index)]; }
   std::vector<Process*> LivingProcesses() const;
 
@@ -76,11 +76,11 @@ class World {
   // The chief counts this worker as lost. If its process still exists, the process is killed.
   void EndLostWorker(const proto::WorkerLost& lost);
   void OnJobEnd(const absl::Status& status, TaskId culprit);
-  // A mirrored worker joins its newest group. When all members have, each is connected with every other. If a
-  // member has died, the others notice after a while.
+  // A mirrored worker joins its newest group. When all members have joined, each pair of them is connected.
+  // If a member has died, the other members notice that after a while.
   void Meet(SimulatedWorker& worker);
-  // Whether a worker other than `except` is alive, was not given up by the chief, and has parameters of the
-  // job's training. One that died less than `ago` ago counts.
+  // Whether a worker process other than `except` has parameters of the job's training, and is alive, has its
+  // session, and was not given up by the chief. A process that died less than `ago` ago counts as alive.
   bool OthersHaveState(const Process* except, Nanoseconds ago) const;
   void Interrupt() { chief_->Interrupt(); }
 
@@ -113,7 +113,7 @@ class World {
   bool MeetsStill(const SimulatedWorker& worker, uint32_t generation) const;
   void Connect(const std::vector<SimulatedWorker*>& members);
   void LookForDeadPeers(SimulatedWorker& worker, uint32_t generation);
-  std::string Unfinished() const;  // For a job that does not end.
+  std::string Unfinished() const;  // The error text for a job that does not end.
   void Print(const std::string& line) const;
 
   const RunOptions options_;
@@ -138,7 +138,7 @@ class World {
   std::vector<SimulatedWorker*> workers_;  // The newest process of each worker index.
   std::vector<SimulatedWorker*> meeting_;
   std::map<const Process*, Nanoseconds> died_;
-  std::set<const Process*> given_up_;  // By the chief.
+  std::set<const Process*> given_up_;  // Workers that the chief counts as lost.
 };
 
 }  // namespace tethys::simulation

@@ -39,7 +39,7 @@ void Leave(State at) {
   if (_setjmp(current->context) == 0) _longjmp(scheduler, 1);
 }
 
-// Runs a thread of one kernel after another.
+// The function of every thread. Runs the current kernel, and later the kernels of further launches.
 void Enter() {
   while (true) {
     (*running_kernel)();

@@ -1,6 +1,7 @@
-// The functions of the CUDA runtime that the CUDA back end calls, for the host. Work runs at once, except for
-// cudaMemcpy from pageable memory, which reads at once and writes at cudaDeviceSynchronize, and copies under
-// SetReadsPageableMemory. Linked in place of the runtime.
+// The functions of the CUDA runtime that the CUDA back end calls, for the host. They are linked in place of
+// the runtime. Work runs at once, with two exceptions. cudaMemcpy from pageable memory to the device reads at
+// once and writes at cudaDeviceSynchronize. After SetReadsPageableMemory(true), cudaMemcpyAsync from such
+// memory runs when a stream is synchronized.
 #include "tests/testing/cuda_runtime_on_host.h"
 
 #include <cublasLt.h>

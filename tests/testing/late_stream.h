@@ -88,11 +88,11 @@ class LateCapture {
   struct TakesPart {
     LateStream* stream;
     int64_t commands = 0;
-    int64_t awaited = 0;  // How many of the commands the first stream waits for.
+    int64_t awaited = 0;  // The number of these commands for which the first stream waits.
   };
   struct Point {
     size_t member;
-    int64_t commands;  // The number of its stream's commands up to and including this point.
+    int64_t commands;  // The number of the stream's commands up to and including this point.
   };
   size_t Member(LateStream& stream);
 
@@ -104,7 +104,8 @@ class LateCapture {
 
 class LateEvent final : public TimedEvent {
  public:
-  // Each launch of a graph records its timed events; other captured events only order work within the graph.
+  // Each launch of a graph records the timed events that were captured. Other captured events only order work
+  // within the graph.
   LateEvent(bool timed, bool hangs) : timed_(timed), hangs_(hangs) {}
 
   absl::Status Record(Stream& stream) override;

@@ -1,5 +1,5 @@
 // The products of cuBLASLt and the convolutions of cuDNN as plain loops on the host, so that tests run all of
-// the CUDA back end's own code without a GPU. Linked in place of these libraries, with
+// the CUDA back end's own code without a GPU. This file is linked in place of these libraries, and
 // cuda_runtime_on_host.cc in place of the CUDA runtime.
 #include <cublasLt.h>
 #include <cuda_bf16.h>

@@ -77,7 +77,7 @@ TEST(AbandonedStep, StatisticsOfAComputedButAbandonedStepIncludeItsBatch) {
   }
 }
 
-TEST(AbandonedStep, StepThatFailsBeforeItsGradientsAreCompleteIsNotComputed) {
+TEST(AbandonedStep, StepThatFailsBeforeItsGradientsAreCompleteDoesNotCountAsComputed) {
   TestRing ring(1);
   for (const At at : {At::kBeginStep, At::kGradientReady}) {
     TestReplica left(CreateCpuDevice(1).value(), 0, 1, {}, NormalisedModel());
@@ -104,7 +104,7 @@ TEST(EndedEvaluation, SumsOfAnAbortedEvaluationDoNotEnterTheNextEvaluation) {
   EXPECT_EQ(Evaluated(ended).SerializeAsString(), Evaluated(whole).SerializeAsString());
 }
 
-TEST(FitRows, ReplicaRefittedToOtherRowsTrainsLikeOneCreatedForThem) {
+TEST(FitRows, ReplicaFittedToAnotherNumberOfRowsTrainsLikeOneCreatedWithIt) {
   std::vector<std::vector<float>> results;
   for (const int64_t rows : {kRows, kRows / 2}) {
     TestReplica test(CreateCpuDevice(1).value(), 0, 1, {}, NormalisedModel(), /*has_data=*/true, rows);

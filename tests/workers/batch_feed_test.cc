@@ -23,8 +23,8 @@ struct Trained {
   proto::EvaluationDone evaluation;
 };
 
-// Trains an epoch as the trainer does: announces batches as long as the loader has room, and finishes all
-// steps at the end.
+// Trains an epoch as the trainer does: before each step announces batches until the loader is full, and at
+// the end waits for all steps.
 absl::Status RunEpoch(int64_t epoch, Replica& replica) {
   const auto order = std::make_shared<const EpochOrder>(1, epoch, kSamples);
   const int64_t steps = StepsPerEpoch(kSamples, kRows, false);

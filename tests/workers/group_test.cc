@@ -1,5 +1,5 @@
-// Workers of a job in lock step lose one of them at many instants and go on. Every result is compared, bit by
-// bit, with a run in which the same groups train the same steps without a loss.
+// Tests jobs in lock step that lose a worker at many different instants and continue. Every result is
+// compared, bit by bit, with a run in which the same groups train the same steps without a loss.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ class GroupTest : public ::testing::TestWithParam<std::string> {
     FakeChief chief(plan);
     std::vector<int> before;
     std::vector<FakeChief::Phase> phases = disturbed.phases();
-    if (phases.back().begin == disturbed.step()) phases.pop_back();  // A group that made no step.
+    if (phases.back().begin == disturbed.step()) phases.pop_back();  // The last group made no step.
     for (size_t i = 0; i < phases.size(); ++i) {
       for (const int index : phases[i].members) {
         if (std::find(before.begin(), before.end(), index) == before.end()) chief.Start(index);
@@ -126,11 +126,11 @@ TEST_P(GroupTest, WorkerThatJoinsTheGroupGetsTheStateAndTheMeanStatistics) {
   const WorkerState newcomer = chief.StateOf(2);
   EXPECT_EQ(newcomer.parts, first.parts);
   if (on_servers()) {
-    // Setup has brought its statistics.
+    // With servers, the new worker gets its statistics with Setup, so only its parameters are compared.
     EXPECT_EQ(chief.ParametersOf(2), chief.ParametersOf(0));
     return;
   }
-  // An empty segment, after which the worker sends its statistics.
+  // Runs an empty segment, after which the worker sends its statistics.
   chief.RunNothing(all);
   const std::vector<float> mean = chief.StateOf(2).statistics;
   ASSERT_EQ(mean.size(), first.statistics.size());
@@ -142,7 +142,7 @@ TEST_P(GroupTest, WorkerThatJoinsTheGroupGetsTheStateAndTheMeanStatistics) {
 
 // ----------------------------------------------------------------------------------------------- losses
 
-// Ends a worker at a random instant within the time that `work` takes.
+// Ends a worker at a random instant between 0 and `most` after `work` has begun.
 void EndWithin(Nanoseconds most, bool killed, testing::QueueSession& session, std::mt19937& random,
                const std::function<void()>& work) {
   const auto delay = std::uniform_int_distribution<Nanoseconds>(0, most)(random);
@@ -154,11 +154,12 @@ void EndWithin(Nanoseconds most, bool killed, testing::QueueSession& session, st
   killer.join();
 }
 
-TEST_P(GroupTest, SurvivingWorkersContinueAfterALossAtAnyInstant) {
+TEST_P(GroupTest, SurvivingWorkersContinueAfterAWorkerLossAtAnyInstant) {
   const proto::JobPlan plan = PlanOf(3);
   const MonotonicClock clock;
   std::mt19937 random(1);
-  Nanoseconds undisturbed = 0;  // How long the training takes in which a worker is killed later.
+  // The time that training takes without a loss. In later rounds a worker is ended within this time.
+  Nanoseconds undisturbed = 0;
   int losses = 0, copies = 0;
   for (int round = 0; round < 40; ++round) {
     SCOPED_TRACE(round);
@@ -183,7 +184,7 @@ TEST_P(GroupTest, SurvivingWorkersContinueAfterALossAtAnyInstant) {
   RecordProperty("copies", copies);
 }
 
-TEST_P(GroupTest, AfterAReplacementHasJoinedASecondLossAtAnyInstantIsSurvived) {
+TEST_P(GroupTest, GroupSurvivesASecondWorkerLossAtAnyInstantAfterAReplacementJoined) {
   const proto::JobPlan plan = PlanOf(3);
   const MonotonicClock clock;
   std::mt19937 random(2);
@@ -197,7 +198,7 @@ TEST_P(GroupTest, AfterAReplacementHasJoinedASecondLossAtAnyInstantIsSurvived) {
     chief.Train({0, 1, 2}, 5);
     EXPECT_EQ(chief.phases().back().members, std::vector<int>({0, 2}));
     chief.Start(1);
-    // The second loss comes while the group forms, while the newcomer copies, or in a step.
+    // The second loss comes while the group forms, while the replacement copies the state, or in a step.
     const Nanoseconds begin = clock.Now();
     const auto train = [&] { chief.Train({0, 1, 2}, kSteps); };
     if (round == 0) {
@@ -211,7 +212,7 @@ TEST_P(GroupTest, AfterAReplacementHasJoinedASecondLossAtAnyInstantIsSurvived) {
   }
 }
 
-TEST_P(GroupTest, WorkerReplacedBeforeTheNextStepChangesNoBitOfTheResult) {
+TEST_P(GroupTest, ReplacingAWorkerBetweenStepsChangesNoBitOfTheResult) {
   const proto::JobPlan plan = PlanOf(3);
   FakeChief disturbed(plan), steady(plan);
   for (FakeChief* chief : {&disturbed, &steady}) {

@@ -125,7 +125,7 @@ TEST_F(PlanJobTest, ShardingByFileIsRefusedIfSamplesAreNotInSeveralFiles) {
 
 // ------------------------------------------------------------------------------------- normalisation
 
-TEST_F(PlanJobTest, NormalisationOfOneValueIsRefused) {
+TEST_F(PlanJobTest, BatchNormalisationOverASingleValueIsRefused) {
   ExpectRefused(kDense, "batch_size_per_worker: 1");
   ExpectRefused(kDense, "workers: 3 global_batch_size: 5 strategy { mirrored {} }");
   ExpectRefused(kDense, "batch_size_per_worker: 5 strategy { local { virtual_replicas: 3 } }");
@@ -140,7 +140,7 @@ TEST_F(PlanJobTest, ShortLastBatchWithOneValueForAWorkerIsRefused) {
   EXPECT_TRUE(PlanOf(kDense, "workers: 3 global_batch_size: 7 strategy { mirrored {} }").ok());
 }
 
-TEST_F(PlanJobTest, NormalisationOfTwoValuesIsAccepted) {
+TEST_F(PlanJobTest, BatchNormalisationOverTwoValuesIsAccepted) {
   for (const char* rest :
        {"batch_size_per_worker: 2", "workers: 3 global_batch_size: 6 strategy { mirrored {} }",
         "batch_size_per_worker: 6 strategy { local { virtual_replicas: 3 } }"}) {

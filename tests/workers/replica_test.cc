@@ -272,7 +272,7 @@ TEST(ReplicaStatistics, EvaluationBetweenStepsDoesNotChangeTrainingResults) {
   }
 }
 
-TEST(ReplicaStatistics, BatchIsWeightedByItsShareOfTheStep) {
+TEST(ReplicaStatistics, BatchChangesStatisticsInProportionToItsShareOfTheStep) {
   const StepInfo alone = {.sample_count = 6, .global_sample_count = 6};
   const StepInfo half_of_two = {.sample_count = 6, .global_sample_count = 12, .workers = 2};
   const StepInfo quarter_of_two = {.sample_count = 6, .global_sample_count = 24, .workers = 2};

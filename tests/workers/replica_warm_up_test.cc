@@ -54,8 +54,8 @@ int64_t ExecutableBytes() {
   return bytes;
 }
 
-// True if the first step runs only code that existed once the strategy was attached. Meant for a process in
-// which no layer has run yet.
+// True if attaching the strategy generates machine code and the first step generates none. Must be called in
+// a process in which no layer has run yet.
 bool FirstStepGeneratesNoCode() {
   TestReplica test(CreateCpuDevice(1).value(), 0, 1, {}, NormalisedModel());
   const int64_t created = ExecutableBytes();
@@ -91,7 +91,7 @@ std::vector<float> TrainedByHand(std::unique_ptr<Device> device, bool warms_up) 
   return test.Parameters();
 }
 
-TEST(ReplicaWarmUp, EmptyBatchBeforeTrainingChangesNoBit) {
+TEST(ReplicaWarmUp, WarmUpWithAnEmptyBatchChangesNoBitOfTheTrainingResult) {
   const std::vector<float> expected = TrainedByHand(CreateCpuDevice(1).value(), false);
   for (std::unique_ptr<Device>& device : BothDevices())
     EXPECT_EQ(TrainedByHand(std::move(device), true), expected);

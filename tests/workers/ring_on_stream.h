@@ -28,8 +28,10 @@ struct Fault {
 // How a communicator ended.
 struct Fate {
   bool aborted = false;
-  int graphs_at_abort = 0;  // The most graphs on the device at any abort; NCCL would wait for them.
-  int graphs_left = 0;      // Graphs that existed on the device when the communicator was destroyed.
+  // The largest number of graphs that existed on the device at an abort. (NCCL waits for the graphs when it
+  // is aborted.)
+  int graphs_at_abort = 0;
+  int graphs_left = 0;  // Graphs that existed on the device when the communicator was destroyed.
 };
 
 class RingOnStream final : public StreamCommunicator {
@@ -126,7 +128,7 @@ class RoundedByHand final : public ForwardingCommunicator {
   explicit RoundedByHand(std::unique_ptr<Communicator> ring)
       : ForwardingCommunicator(*ring), ring_(std::move(ring)) {}
 
-  // Null: the strategy allocates the memory of its gradients.
+  // Returns null, so the strategy itself allocates memory for the gradients.
   absl::StatusOr<float*> AllocateForReduction(int64_t) override { return nullptr; }
   absl::Status AllReduce(absl::Span<float> data) override {
     Round(data);

@@ -1,4 +1,4 @@
-// The plan of a small job in lock step, which workers in a test train for real.
+// The plan of a small job in lock step, which the workers of a test actually train.
 #ifndef TETHYS_TESTS_WORKERS_SMALL_PLAN_H_
 #define TETHYS_TESTS_WORKERS_SMALL_PLAN_H_
 

@@ -58,7 +58,7 @@ class StartsWithInitialValues final : public Strategy {
   const std::vector<float> initial_;
 };
 
-TEST(StagedTraining, ServersWithLateDeviceEqualCpuBitForBit) {
+TEST(StagedTraining, ServerTrainingOnLateDeviceEqualsTrainingOnCpuBitForBit) {
   TestReplica replica(testing::CreateLateDevice(), 0, 1);
   const auto cpu = CreateCpuDevice(1).value();
   const auto stream = cpu->CreateStream().value();
@@ -68,7 +68,7 @@ TEST(StagedTraining, ServersWithLateDeviceEqualCpuBitForBit) {
   EXPECT_EQ(replica.Parameters(), TrainedOnTheCpu());
 }
 
-// A late device computes on another thread, as a GPU does (tests/testing/late_device.h).
+// A late device runs enqueued work only when the host waits for it, so a missing wait changes the result.
 TEST(StagedTraining, MirroredTrainingOnLateDevicesEqualsTrainingOnCpusBitForBit) {
   const auto staged = TrainMirrored(
       3, [] { return testing::CreateLateDevice(); },
@@ -98,7 +98,8 @@ class WorksToTheEnd final : public Strategy {
   float* gradients_ = nullptr;
 };
 
-// A violation is a use after free, which only AddressSanitizer reports.
+// If the gradients were freed before the strategy, the strategy would use freed memory, which only
+// AddressSanitizer reports.
 TEST(StagedTraining, GradientsOutliveTheStrategyThatExchangesThem) {
   TestReplica replica(testing::CreateLateDevice(), 0, 1);
   const absl::Status status =
@@ -120,7 +121,8 @@ TEST(StagedTraining, HungDeviceFailsTheStepAtTheDeadline) {
 
 using At = InterruptedStrategy::At;
 
-// Trains with a strategy that is interrupted at `at`. A step is made exactly if its end was enqueued before.
+// Trains with a strategy that is interrupted at `at`. Expects that the step takes effect if and only if its
+// end was enqueued before the interruption.
 void ExpectInterrupted(TestReplica& replica, std::unique_ptr<Strategy> strategy, At at) {
   const std::vector<float> before = replica.Parameters();
   const absl::Status status =

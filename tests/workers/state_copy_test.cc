@@ -12,7 +12,7 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kElements = 5 * 1024 * 1024;  // More than a chunk.
+constexpr int64_t kElements = 5 * 1024 * 1024;  // The state is sent in more than one chunk.
 
 std::vector<float> Values(int64_t part) {
   std::vector<float> values(kElements);

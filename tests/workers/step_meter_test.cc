@@ -27,7 +27,7 @@ class StepMeterTest : public ::testing::Test {
   const MonotonicClock clock_{};
 };
 
-// The device keeps memory that earlier batches freed, in blocks of the sizes that they had.
+// The device keeps the memory that earlier batches freed, in blocks of the sizes that those batches needed.
 TEST_F(StepMeterTest, MeasuredMemoryOfABatchDoesNotDependOnEarlierBatches) {
   const auto meter = Meter();
   const int64_t first = meter->Visit(512, 0)->measured_bytes();

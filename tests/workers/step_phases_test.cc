@@ -87,7 +87,7 @@ TEST_F(StepPhasesTest, PhaseTimesOfAGraphComeFromItsLastLaunch) {
   EXPECT_EQ(phases->OnDevice(step).value()->forward_ns, 6 * kWorkTime);
 }
 
-TEST_F(StepPhasesTest, UpdateOutsideTheDeviceTakesNoDeviceTime) {
+TEST_F(StepPhasesTest, UpdateMadeOutsideTheDeviceIsRecordedWithZeroDeviceTime) {
   const auto phases = Create(/*updates_here=*/false);
   const StepInfo step{.step = 0};
   EnqueueStep(*phases, step, 1, 1, 1, 1);

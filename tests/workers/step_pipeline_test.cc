@@ -304,7 +304,7 @@ TEST(StepPipeline, ErrorNamesTheStepWithNonFiniteLossAndLaterStepsChangeNothing)
   EXPECT_EQ(stopped.parameters, expected.parameters);
 }
 
-// The local strategy without the end of its steps, which derived classes define.
+// A local strategy without EnqueueEnd and AwaitEnd, which derived classes define.
 class LocalBut : public Strategy {
  public:
   explicit LocalBut(TestReplica& replica) : inner_(replica.MakeLocal()) {}
@@ -393,7 +393,7 @@ class RefusesPushes final : public Strategy {
   const float value_;
 };
 
-TEST(StepPipeline, NonFiniteLossIsReportedInsteadOfThePushThatItMakesFail) {
+TEST(StepPipeline, NonFiniteLossIsReportedInsteadOfTheFailedPushThatItCauses) {
   for (const auto& [value, error] : {std::pair(0.0f, "refused"), std::pair(kPoison, "the loss became nan")}) {
     TestReplica cpu(CreateCpuDevice(1).value(), 0, 1), late(testing::CreateLateDevice(), 0, 1);
     EXPECT_THAT(StatusText(Training(cpu, std::make_unique<RefusesPushes>(value)).Step()),

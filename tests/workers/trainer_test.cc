@@ -17,7 +17,7 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kSegment = 24;  // Samples of the segment on which a group trains, one global batch.
+constexpr int64_t kSegment = 24;  // The segment on which a group trains has one global batch.
 
 // A session that keeps the parameters which are saved through it.
 class SavingSession final : public testing::ScriptedSession {

@@ -1,5 +1,5 @@
-// Tests the course of a worker by scenarios (scripts/README.md), and tests that the steps of all workers
-// together cover a segment.
+// Tests WorkerCourse by scenarios (scripts/README.md), and tests that the steps of all workers together cover
+// a segment.
 #include "workers/worker_course.h"
 
 #include <google/protobuf/text_format.h>
@@ -216,8 +216,8 @@ TEST_P(WorkerScriptTest, ScriptedScenarioGivesTheAnswersInTheScript) {
 INSTANTIATE_TEST_SUITE_P(All, WorkerScriptTest, ::testing::ValuesIn(testing::ScriptsIn(TETHYS_SCRIPTS)),
                          [](const auto& script) { return script.param; });
 
-// The course of the worker with this rank after an order to run positions [100, 1000). Its group has all
-// workers.
+// The WorkerCourse of the worker with this rank, after an order to run positions [100, 1000). Its group has
+// all workers.
 std::unique_ptr<WorkerCourse> Running(const std::string& strategy, int rank, int workers) {
   auto course = std::make_unique<WorkerCourse>(rank);
   for (const proto::ToTask& first : {SetupOrder(strategy, workers, 128), FormOrder(All(workers), 1)}) {

@@ -1,4 +1,4 @@
-// A job of one worker: no exchange.
+// The strategy of a job with one worker, which exchanges nothing.
 #include "runtime/local_strategy.h"
 #include "workers/strategies/worker_parts.h"
 

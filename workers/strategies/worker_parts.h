@@ -42,7 +42,7 @@ struct WorkerParts {
   const Model& model;
   Device& device;
   Stream& stream;
-  RingListener& listener;  // The worker's communicators connect through it.
+  RingListener& listener;  // The worker's communicators connect through this listener.
   const Clock& clock;
   // The time, by `clock`, until which the first connections must be made.
   Nanoseconds deadline = 0;

@@ -1,4 +1,4 @@
-// Sums and activation functions.
+// The sum of two arrays, element by element, and activation functions.
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/device/cpu/primitives.h"
 

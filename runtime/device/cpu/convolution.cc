@@ -3,12 +3,12 @@
 // products, but lose as much in conversions. With plain filters oneDNN would run its reference
 // loops, which are a hundred times slower.
 //
-// The relu and its derivative are our own loops: oneDNN's relu would turn NaN into 0, and its backward passes
-// fuse no relu. The bias gradient is computed in the same loop: oneDNN 2.6 would add it up beside the filter
-// gradient, in the same order as our loop, but with vectors of only 16 bytes. Each of a step's executions
-// (two forward, two or four backward) allocates a few small objects inside oneDNN; our own objects are
-// prepared once. Packed filters and oneDNN's scratch memory are needed during a pass only, so they lie in
-// memory that all convolutions of a device share.
+// The relu and its derivative are our own loops: oneDNN's relu would turn NaN into 0, and oneDNN's backward
+// passes fuse no relu. The loop of the derivative also computes the bias gradient. oneDNN 2.6 would compute
+// the bias gradient together with the filter gradient, in the same order as our loop, but with vectors of
+// only 16 bytes. Each of a step's executions (two forward, two or four backward) allocates a few small
+// objects inside oneDNN; our own objects are prepared once. Packed filters and oneDNN's scratch memory are
+// needed during a pass only, so they lie in memory that all convolutions of a device share.
 #include <algorithm>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
@@ -308,9 +308,9 @@ void Convolution::PrepareBackwardData(const Layouts& layouts,
 
 // The gradient of x, if the stride is 1, is the convolution of dy with the filters turned by 180 degrees and
 // with the axes in and out exchanged. oneDNN 2.6 has fast kernels ("brgconv") for plain images in the forward
-// direction only. Compared with oneDNN's backward kernels, they take 0.93 of the time for images of VGG16's
-// first four blocks, half of the time for 512 channels of 28 x 28 pixels, and the same time for smaller
-// images and for windows of one pixel. Returns false if the gradient is not computed in this way.
+// direction only. Compared with oneDNN's backward kernels, these forward kernels take 0.93 of the time for
+// images of VGG16's first four blocks, half of the time for 512 channels of 28 x 28 pixels, and the same time
+// for smaller images and for windows of one pixel. Returns false if the gradient is not computed in this way.
 bool Convolution::PrepareTurned(const Layouts& layouts, absl::string_view backward_algorithm) {
   constexpr int64_t kLeastChannels = 64, kLeastPixels = 28 * 28;
   const Window::Axis &h = shape_.window.height, &w = shape_.window.width;

@@ -1,12 +1,12 @@
-// Dense layers on oneDNN's sgemm, and for few rows and many weights on loops of our own.
+// Dense layers. oneDNN's sgemm computes their products; for few rows and many weights, our own loops do. The
+// choice depends on the shape and the number of threads alone.
 //
-// Which of the two computes a product follows from the shape and the number of threads alone.
 // tests/bench/step_bench.cc compares sgemm with oneDNN's matmul and inner product on plain layouts. On
 // AVX-512 with one thread, for the large products of the models 784-128-10 and 784-300-100-10, sgemm is
-// within 3 % of the best. In data products of about 128 x 300 x 100 it is up to 10 % slower than matmul; in
-// weight products it is up to 10 % faster. Fusing bias and relu into the product gains nothing measurable. A
-// oneDNN primitive allocates 5 to 8 times per execution. sgemm allocates once, a packing buffer that a caller
-// cannot provide.
+// within 3 % of the best. In data products of about 128 x 300 x 100, sgemm is up to 10 % slower than matmul;
+// in weight products, sgemm is up to 10 % faster. Fusing bias and relu into the product gains nothing
+// measurable. A oneDNN primitive allocates 5 to 8 times per execution. sgemm allocates once, a packing buffer
+// that a caller cannot provide.
 #include <oneapi/dnnl/dnnl.h>
 
 #include "runtime/device/cpu/flush_denormals.h"
@@ -88,8 +88,8 @@ class Dense final : public DensePrimitive {
   }
 
  private:
-  // True if the loops compute the gradient of the weights. They run on one thread, which cannot write the
-  // gradient as fast as the memory could take it, so a device with several threads uses sgemm.
+  // True if the loops of thin_ compute the gradient of the weights. These loops run on one thread, which
+  // cannot use the full memory bandwidth, so a device with several threads uses sgemm.
   bool thin_weights() const { return thin_ != nullptr && threads_ == 1; }
 
   const DenseShape shape_;

@@ -35,7 +35,8 @@ class InputConversion final : public InputConversionPrimitive {
   }
 
  private:
-  // Calls `one`, the loop for a single scale and shift, or `channels`, the loop for several of them.
+  // Calls `one`, the loop for a single scale and shift, or `channels`, the loop for scales and shifts that
+  // differ between channels.
   template <typename One, typename Channels, typename T>
   void Convert(One one, Channels channels, const T* in, float* out) const {
     const auto period = static_cast<int64_t>(scales_.size());
@@ -46,9 +47,9 @@ class InputConversion final : public InputConversionPrimitive {
     }
   }
 
-  // The scales and shifts of several channels are repeated for kPixels pixels, so that the loop over the
-  // pixels gains from vectors. The scales and shifts of a table's features are repeated for about kValues
-  // values.
+  // scales_ and shifts_ repeat the numbers of several channels for kPixels pixels, so that the inner loop of
+  // the conversion is long enough to be vectorised. If the data are a table, scales_ and shifts_ repeat the
+  // numbers of the table's features for about kValues values.
   static constexpr int64_t kPixels = 64, kValues = 1024;
   const int64_t count_;
   const ValueType type_;

@@ -1,7 +1,7 @@
 // This file is compiled once per instruction set (CMakeLists.txt), each time with another value of
-// TETHYS_KERNELS, the name of its table. It must not include inline functions of external linkage: the linker
-// would keep one copy of them, possibly one that this processor cannot run. The loops are plain C++, which
-// the compiler vectorises.
+// TETHYS_KERNELS, which names the table of kernels that the file defines. The file must not include inline
+// functions of external linkage: the linker would keep one copy of each function, possibly a copy that this
+// processor cannot run. The loops are plain C++, which the compiler vectorises.
 #include "runtime/device/cpu/kernels.h"
 
 #include "runtime/device/cpu/pooling_loops.h"
@@ -73,8 +73,7 @@ float Normalised(const Normalisation& n, int64_t c, float x) {
   return (x - n.mean[c]) * n.factor[c] + n.offset[c];
 }
 
-// `x` and `y` may be the same array, so they are not __restrict; the arrays of the channels never overlap
-// them.
+// `x` and `y` may be the same array, so they are not __restrict. The arrays of `n` never overlap `x` or `y`.
 template <bool relu>
 void NormaliseAs(int64_t positions, const Normalisation& n, const float* x, float* y) {
   for (int64_t p = 0; p < positions; ++p, x += n.channels, y += n.channels) {
@@ -90,7 +89,8 @@ void Normalise(int64_t positions, const Normalisation& n, const float* x, float*
   (n.relu ? NormaliseAs<true> : NormaliseAs<false>)(positions, n, x, y);
 }
 
-// The gradient of the value before the activation, from the gradient dy of the value after it.
+// Returns the gradient with respect to the value before the activation. `dy` is the gradient with respect to
+// the value after the activation.
 template <bool relu>
 float GradientBefore(const Normalisation& n, int64_t c, float x, float dy) {
   return !relu || Normalised(n, c, x) > 0.0f ? dy : 0.0f;
@@ -262,9 +262,9 @@ void ConvertChannels(int64_t count, int64_t period, const float* __restrict scal
   }
 }
 
-// Adding 0x7fff and the last kept bit before the lower half is cut off rounds to nearest, ties to even. The
-// carry could turn a NaN into zero, so a NaN is cut off without the addition. Its quiet bit is set so that it
-// does not become infinite.
+// Rounds to nearest, ties to even: adds 0x7fff and the lowest bit of the upper half, then cuts off the lower
+// half. For a NaN, the carry of this addition could make the result zero, so the lower half of a NaN is cut
+// off without the addition. The quiet bit is set so that the NaN does not become infinite.
 void RoundToBfloat16(int64_t count, const float* __restrict in, Bfloat16* __restrict out) {
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t bits = __builtin_bit_cast(uint32_t, in[i]);

@@ -7,8 +7,9 @@
 // 1. An element's result depends only on its operands, not on its index or the array's alignment.
 // 2. Sums are added in the order of rows, on one thread. (Sums over many rows are the sums of blocks, which
 // the callers add up in double precision.)
-// 3. A NaN operand gives a NaN result. Exceptions: rows of weight 0, units whose output is not positive
-// (mask), elements that dropout drops, and the gradient of a maximum that is NaN, which is dropped.
+// 3. A NaN operand gives a NaN result. Exceptions: rows of weight 0, gradients that the derivative of relu
+// sets to 0 because the output is not positive, and elements that dropout drops. Max pooling drops the
+// gradient of a maximum that is NaN.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_KERNELS_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_KERNELS_H_
 
@@ -31,8 +32,8 @@ struct WindowColumns {
   int64_t before;
 };
 
-// How batch normalisation changes a value of channel c: (x - mean[c]) * factor[c] + offset[c], then max(., 0)
-// with relu.
+// Batch normalisation turns a value x of channel c into (x - mean[c]) * factor[c] + offset[c] and then, with
+// relu, into the maximum of this value and 0.
 struct Normalisation {
   int64_t channels;
   const float* mean;
@@ -67,9 +68,9 @@ using UpdateLoop = void (*)(int64_t count, const UpdateConstants& constants, con
 struct UpdateLoops {
   int slots;
   UpdateLoop coupled;
-  UpdateLoop decoupled;  // With decoupled weight decay; null if there is a trust ratio.
-  // Null unless there is a trust ratio. Writes the elements of the vector whose norm the trust ratio depends
-  // on.
+  UpdateLoop decoupled;  // The loop for decoupled weight decay; null if the formula has a trust ratio.
+  // Null unless the formula has a trust ratio. Writes to `measured` the vector whose norm the trust ratio
+  // depends on.
   void (*measure)(int64_t count, const UpdateConstants& constants, const UpdateRates& rates,
                   float weight_decay, const float* w, const float* gradient_sums, float* const* slots,
                   float* measured);
@@ -111,8 +112,8 @@ struct Kernels {
   void (*channel_moments)(int64_t positions, int64_t channels, const float* x, float* means, float* squares);
   // y [positions, channels]; `y` may be `x`.
   void (*normalise)(int64_t positions, const Normalisation& n, const float* x, float* y);
-  // sums[c] = sum over p of dy[p, c]; products[c] = sum over p of dy[p, c] (x[p, c] - mean[c]). With relu, dy
-  // counts only where the output is positive, here and below.
+  // sums[c] = sum over p of dy[p, c]; products[c] = sum over p of dy[p, c] (x[p, c] - mean[c]). With relu,
+  // this kernel and normalised_gradient take dy as 0 where the output is not positive.
   void (*normalised_gradient_sums)(int64_t positions, const Normalisation& n, const float* x, const float* dy,
                                    float* sums, float* products);
   // dx = factor[c] (dy - mean_dy[c] - (x - mean[c]) slope[c]); `dx` may be `dy`.

@@ -14,7 +14,7 @@ namespace {
 
 class MaxPooling final : public MaxPoolingPrimitive {
  public:
-  // `largest` and `moving` must have room for one row of pixels per thread.
+  // `largest` and `moving` must each have the elements of one row of pixels of x for every thread.
   MaxPooling(const MaxPoolingShape& shape, const Context& context, Arena largest, Arena moving)
       : shape_(shape),
         out_(shape.output()),
@@ -77,7 +77,7 @@ class MaxPooling final : public MaxPoolingPrimitive {
     return {std::max<int64_t>(begin, 0), std::min(begin + axis.size, shape_.in.height)};
   }
 
-  // The part of `memory` that belongs to the thread whose part of the batch begins with this row.
+  // The memory, within `memory`, of the thread whose part of the batch begins at this row.
   float* Own(Arena& memory, int64_t row) const {
     return memory.data() + row / PartSize(threads_, shape_.rows, 1) * row_;
   }

@@ -3,7 +3,7 @@
 // Debian 13 version 3.
 //
 // The Describe functions throw dnnl::error. `operation` are the arguments that oneDNN takes for this kind of
-// primitive, in its order: algorithm, layouts of the operands, strides and so on.
+// primitive, in oneDNN's order: algorithm, layouts of the operands, strides and so on.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_ONEDNN_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_ONEDNN_H_
 
@@ -17,7 +17,7 @@
 namespace tethys::cpu {
 
 // The status code for a failure of oneDNN. On CPUs, version 3 fails with a runtime error if no memory is left
-// for the machine code that it generates at a product's first execution.
+// for the machine code that oneDNN generates at a product's first execution.
 inline absl::StatusCode OnednnCode(dnnl_status_t status) {
   const bool no_memory = status == dnnl_out_of_memory || status == dnnl_runtime_error;
   return no_memory ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal;
@@ -47,7 +47,7 @@ typename Primitive::primitive_desc DescribeBackward(const dnnl::engine& engine,
 }
 
 // A layout of floats with blocks. The offset of an element is the sum of (index / block) * stride over the
-// axes, plus its offset within the inner blocks, of which the last one is innermost.
+// axes, plus the element's offset within the inner blocks. The last inner block is the innermost one.
 struct BlockedLayout {
   dnnl::memory::dims axes, padded_axes, strides;
   dnnl::memory::dims inner_blocks, inner_axes;  // The size of each inner block, and the axis that it cuts.

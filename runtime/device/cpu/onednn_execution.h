@@ -31,7 +31,7 @@ class Execution {
   std::vector<dnnl_exec_arg_t> arguments_;
 };
 
-// A oneDNN view of the caller's memory. Each Forward or Backward sets it to the address of an argument.
+// A oneDNN view of the caller's memory. Each Forward or Backward sets the view to the address of an argument.
 class View {
  public:
   View() = default;

@@ -30,8 +30,9 @@ inline int64_t PartSize(int threads, int64_t count, int64_t least) {
   return std::max<int64_t>({least, (count + threads - 1) / threads, 1});
 }
 
-// Calls work(begin, end) for the parts of PartSize; if there is only one part, on the calling thread. The
-// parts do not depend on the number of the runtime's threads. Denormals are flushed. `work` must not throw.
+// Cuts [0, count) into parts of PartSize elements, and calls work(begin, end) for each part on the threads of
+// the OpenMP runtime. A single part runs on the calling thread. The parts do not depend on the number of
+// threads that the runtime provides. Denormals are flushed. `work` must not throw.
 template <typename Work>
 void ForEachPart(int threads, int64_t count, int64_t least, const Work& work) {
   struct Call {

@@ -1,5 +1,6 @@
-// The pooling loops of the CPU back end, a part of kernels.cc. They are compiled once per instruction set, in
-// an anonymous namespace for the reason that kernels.cc gives. Included by kernels.cc only.
+// The pooling loops of the CPU back end, a part of kernels.cc, which is compiled once per instruction set.
+// Included by kernels.cc only. The loops are in an anonymous namespace, so that the linker does not replace a
+// loop by the same loop for another instruction set.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_POOLING_LOOPS_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_POOLING_LOOPS_H_
 

@@ -1,7 +1,7 @@
-// Convolutions that skip pixels: a one-pixel window with a stride above 1 reads only some of them. They
-// gather these pixels and call oneDNN with stride 1, because oneDNN 2.6 has errors in convolutions that skip
-// pixels. On AVX2, with fewer channels than a vector holds, oneDNN writes beyond its scratch memory, and
-// hangs on two threads. On AVX-512 it does the same on several threads.
+// Convolutions that skip pixels: a one-pixel window with a stride above 1 reads only some pixels. A primitive
+// gathers these pixels and calls oneDNN with stride 1, because oneDNN 2.6 has errors in convolutions that
+// skip pixels. On AVX2, with fewer channels than a vector holds, oneDNN writes beyond its scratch memory, and
+// hangs on two threads. On AVX-512, oneDNN does the same on several threads.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_SKIPPING_CONVOLUTION_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_SKIPPING_CONVOLUTION_H_
 

@@ -30,7 +30,7 @@ bool LabelIsAmongTop(const float* below, int64_t label, int64_t classes) {
 
 class SoftmaxCrossEntropy final : public LossPrimitive {
  public:
-  // `below` and `powers` must have room for chunk_points x classes elements each.
+  // `below` and `powers` must have chunk_points x classes elements each.
   SoftmaxCrossEntropy(const SoftmaxCrossEntropyShape& shape, int64_t chunk_points, const Kernels& kernels,
                       Arena below, Arena powers)
       : shape_(shape),
@@ -90,7 +90,7 @@ class SoftmaxCrossEntropy final : public LossPrimitive {
     gradients[label] -= share * (1.0f - shape_.label_smoothing);
   }
 
-  // The mean of `below`, weighted by the target.
+  // The mean of `below`, weighted by the target distribution (the label, smoothed by label_smoothing).
   float Expected(const float* below, int64_t label) const {
     if (shape_.label_smoothing == 0.0f) return below[label];
     float sum = 0.0f;

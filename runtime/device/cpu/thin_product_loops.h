@@ -1,6 +1,6 @@
-// The products of dense layers with many weights and few rows, a part of kernels.cc. They are compiled once
-// per instruction set, in an anonymous namespace for the reason that kernels.cc gives. Included by kernels.cc
-// only.
+// The products of dense layers with many weights and few rows, a part of kernels.cc, which is compiled once
+// per instruction set. Included by kernels.cc only. The loops are in an anonymous namespace, so that the
+// linker does not replace a loop by the same loop for another instruction set.
 //
 // A general product first packs the weights, which takes longer than using them a few times. These loops read
 // or write each weight once, in order, for all rows.

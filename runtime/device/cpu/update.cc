@@ -111,8 +111,9 @@ class RuleUpdate final : public UpdatePrimitive {
     }
   }
 
-  // Returns the sums of squares of the region. Changes the slots that the formula updates while it measures,
-  // even in regions without a trust ratio.
+  // Returns the sums of squares of the region. The formula updates some slots when it computes the vector for
+  // the trust ratio (UpdateLoops::measure), so this function changes slots, even in regions without a trust
+  // ratio.
   RegionSquares MeasureRegion(const UpdateRegion& region, const UpdateRates& rates, const float* parameters,
                               const float* gradient_sums, absl::Span<float* const> slots) const {
     RegionSquares squares;

@@ -1,6 +1,6 @@
 // The optimizers' loops of the CPU back end, as templates over the formulas. They are a part of kernels.cc,
-// compiled once per instruction set, in an anonymous namespace for the reason that kernels.cc gives. Included
-// by kernels.cc only.
+// compiled once per instruction set. Included by kernels.cc only. The loops are in an anonymous namespace, so
+// that the linker does not replace a loop by the same loop for another instruction set.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_UPDATE_LOOPS_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_UPDATE_LOOPS_H_
 

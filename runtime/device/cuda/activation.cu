@@ -1,4 +1,5 @@
-// Sums and activation functions, with one thread per pack of elements: kernels and primitives.
+// Kernels and primitives of the sum of two arrays, element by element, and of activation functions. One
+// thread handles one pack of elements (elements.h).
 #include "runtime/device/cuda/cuda_status.h"
 #include "runtime/device/cuda/elements.h"
 #include "runtime/device/cuda/grid.h"

@@ -10,7 +10,7 @@
 namespace tethys::cuda {
 namespace {
 
-// Tiles have at least this many positions, unless there would be no tile.
+// Tiles have at least this many positions, unless a group has fewer positions.
 constexpr int64_t kLeastTile = 32;
 
 int64_t TilesOf(const BatchNormalisationShape& shape) {

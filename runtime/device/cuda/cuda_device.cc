@@ -79,9 +79,9 @@ class CudaDevice final : public Device {
   absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override { return cuda::CreateEvent(); }
   absl::StatusOr<std::unique_ptr<TimedEvent>> CreateTimedEvent() override { return cuda::CreateTimedEvent(); }
 
-  // CUDA stages pageable memory before the call returns, unless the GPU reads such memory directly. In that
-  // case CopyToDevice waits for the stream. A copy to pageable memory is complete when the call returns.
-  // Pinned memory must not change until the stream has reached the copy.
+  // CUDA stages pageable memory before cudaMemcpyAsync returns. If the GPU reads pageable memory directly,
+  // CUDA does not stage it, so CopyToDevice waits for the stream. A copy to pageable memory is complete when
+  // cudaMemcpyAsync returns. Pinned memory must not change until the stream has reached the copy.
   absl::Status CopyToDevice(Stream& stream, void* device, const void* host, int64_t bytes) override {
     if (bytes == 0) return absl::OkStatus();
     TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, Handle(stream)));

@@ -13,7 +13,7 @@
 namespace tethys::cuda {
 
 // Returns memory of the GPU that contains the entries. Waits until the entries are on the GPU: cudaMemcpy may
-// return earlier, once it has read pageable memory, and our streams do not wait for its copy.
+// return earlier, once it has read pageable memory, and our streams do not wait for the copy.
 template <typename Entry>
 absl::StatusOr<std::unique_ptr<Buffer>> OnDevice(MemoryPool& memory, const std::vector<Entry>& entries) {
   const auto bytes = static_cast<int64_t>(entries.size() * sizeof(Entry));

@@ -17,7 +17,7 @@ __global__ void DropKernel(DropoutShape shape, PhiloxKey key, const uint64_t* fi
                            T* out) {
   const int64_t count = shape.rows * shape.elements;
   const uint64_t first = *first_row * static_cast<uint64_t>(shape.elements);
-  const auto before = static_cast<int64_t>(first % 4);  // Elements of the first block that precede out.
+  const auto before = static_cast<int64_t>(first % 4);  // Elements of the first block that precede out[0].
   const float scale = 1 / (1 - shape.rate);
   for (int64_t i = FirstIndex(); i * 4 < before + count; i += GridSize()) {
     const PhiloxBlock block = Philox4x32(key, first / 4 + i, shape.layer);

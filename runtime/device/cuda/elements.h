@@ -1,5 +1,6 @@
-// Activations in kernels, for .cu files: they are read as floats, and rounded to their type when written. A
-// kernel is a template over a pack, that is over the consecutive elements that one load or store moves.
+// Access to activations in the kernels of .cu files. Kernels read activations as floats, and round results to
+// the type of activations when they write them. A kernel is a template over the type of a pack. A pack is the
+// consecutive elements that one load or store moves.
 //
 //   template <typename P>
 //   __global__ void HalveKernel(int64_t packs, const P* x, P* y) {

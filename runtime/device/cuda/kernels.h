@@ -124,8 +124,8 @@ struct NormalisationArguments {
   float *means, *variances, *inverse_deviations;  // [groups, channels]
   float *mean_gradients, *slopes;                 // [groups, channels]
   // Memory for sums over all workers; `groups` must then be 1. Null: the statistics are of this worker's
-  // batch alone. worker_moments has, for each channel, the mean times the number of rows, or the sum of
-  // squared deviations; then the number of rows.
+  // batch alone. worker_moments contains a number for each channel: at first the mean times the number of
+  // rows, later the sum of squared deviations. Its last element is the number of rows.
   float* worker_moments;    // [channels + 1]
   float* worker_gradients;  // [2, channels]
 };

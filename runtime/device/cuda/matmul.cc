@@ -146,8 +146,8 @@ class LtMatmul final : public Matmul {
 
   absl::Status ChooseAlgorithmWithBias() {
     TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
-    // The heuristics derive the alignment of the bias from its address. They would take null as aligned to
-    // anything.
+    // The heuristics derive the alignment of the bias from its address. They would assume the largest
+    // alignment for a null pointer.
     const auto* somewhere = reinterpret_cast<const void*>(uintptr_t{kAlignmentBytes});
     TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere));
     return ChooseAlgorithm();

@@ -31,8 +31,8 @@ __global__ void MaxPoolingForwardKernel(PoolingWindows a, int64_t packs, const P
   }
 }
 
-// Clears `first` unless the window's element of `in` is the first, in row-major order, that equals `largest`,
-// the window's maximum.
+// Clears first[k] if an element of the window that comes before place `in`, in row-major order, equals the
+// window's maximum `largest` in channel k. So only the first of several equal maxima gets the gradient.
 template <typename P>
 __device__ void KeepFirstLargest(const PackedImages& inputs, const P* x, const P& largest, const Place& in,
                                  const Extent& h, const Extent& w, bool* first) {

@@ -31,7 +31,7 @@ class NcclCommunicator final : public StreamCommunicator {
  public:
   explicit NcclCommunicator(const StreamGroup& group) : group_(group) {}
 
-  // After a clean run no work is in flight. Each rank closes its own communicator.
+  // Each rank closes its own communicator. After a run without errors, no work is in flight.
   ~NcclCommunicator() override {
     if (comm_ == nullptr) return;
     const ncclResult_t finalized = ncclCommFinalize(comm_);

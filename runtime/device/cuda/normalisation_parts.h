@@ -20,7 +20,7 @@ __device__ inline double ValuesOf(const NormalisationArguments& a, int64_t group
                                      : static_cast<double>(PositionsOf(a, group));
 }
 
-// The linear function of kSize channels, from `channel` on, that normalises a group's values.
+// The linear functions that normalise a group's values in kSize channels, from `channel` on.
 template <int kSize>
 struct Normalisation {
   __device__ void Read(const NormalisationArguments& a, int64_t group, int64_t channel, const float* scale,

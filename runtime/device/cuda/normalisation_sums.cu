@@ -100,7 +100,7 @@ struct TileShare {
   __device__ bool writes() const { return threadIdx.y == 0 && pack < packs; }
 
   int64_t packs, group, pack;
-  int64_t sums;   // The index of the thread's sums among the tile's sums.
+  int64_t sums;   // The index of the thread's first sum in tile_sums and tile_products.
   int64_t first;  // The thread's first pack.
   int64_t count;  // The number of the thread's positions.
 };
@@ -249,7 +249,8 @@ __global__ void OwnMeansKernel(NormalisationArguments a) {
   const Moments<1> moments = MergedMoments(a, of);
   if (!of.has_result()) return;
   const double rows = static_cast<double>(a.begins[1]);
-  // From here on, the channel's first tile contains the sum of all tiles of the channel.
+  // From here on, the elements of the channel's first tile contain the mean and the squared deviations of all
+  // tiles of the channel.
   a.tile_sums[of.channel] = moments.means[0];
   a.tile_products[of.channel] = moments.squares[0];
   a.worker_moments[of.channel] = static_cast<float>(moments.means[0] * rows);
@@ -292,7 +293,7 @@ __global__ void GradientSumsKernel(NormalisationArguments a, float* dscale, floa
   doffset[of.channel] = static_cast<float>(offset_sum);
 }
 
-// dscale and doffset are, and stay, sums over this worker's samples.
+// dscale and doffset are sums over the samples of this worker only; they are not summed over the workers.
 __global__ void OwnGradientsKernel(NormalisationArguments a, float* dscale, float* doffset) {
   const MergedChannel of(a);
   const GradientSums<1> merged = MergedGradients(a, 0, of);

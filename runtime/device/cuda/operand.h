@@ -13,9 +13,10 @@ class Operand {
  public:
   absl::Status Initialize(const Libraries& libraries, int64_t count);
 
-  // Memory to read from, holding `values` in the product's precision.
+  // Returns memory that contains `values` in the precision of the product.
   absl::StatusOr<const void*> Read(Stream& stream, const float* values);
-  // Memory that the product writes to; call Written afterwards to convert the result into `values`.
+  // Returns the memory that the product must write to. After the product, Written converts the result into
+  // `values`.
   void* Target(float* values) { return copy_ == nullptr ? values : copy_->data(); }
   absl::Status Written(Stream& stream, float* values);
 

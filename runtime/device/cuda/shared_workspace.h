@@ -25,8 +25,8 @@ class SharedWorkspace {
     return absl::OkStatus();
   }
 
-  // Memory of the size of the largest Reserve. Work that was captured with the returned address may run again
-  // even after a later Reserve.
+  // Returns memory of the largest size that was reserved. Work that was captured with the returned address
+  // may run again even after a later Reserve.
   void* data() {
     used_ = true;
     return buffers_.back()->data();

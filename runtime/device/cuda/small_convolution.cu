@@ -94,8 +94,9 @@ struct GroupSums {
   float sums[kGroup];
 };
 
-// Block (x, y) adds the products of strip y of lines of outputs into sums [strips, out, taps, in]. A column
-// of threads has one tap, one channel of the images and one group of channels of the outputs.
+// Block (x, y) adds up the products of strip y, a range of lines of the outputs, and writes them to sums
+// [strips, out, taps, in]. A column of threads handles one tap, one channel of the images and one group of
+// channels of the outputs.
 template <typename T>
 __global__ void SmallFiltersKernel(SmallConvolution c, int64_t strip, const T* x, const T* dy, float* sums) {
   const int taps = c.taps(), column = static_cast<int>(Column());

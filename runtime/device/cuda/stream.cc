@@ -84,8 +84,8 @@ class CudaTimedEvent final : public TimedEvent {
 
 absl::StatusOr<std::unique_ptr<Stream>> CreateStream() {
   cudaStream_t stream = nullptr;
-  // This stream and the default stream do not wait for each other, so code that uses the default stream must
-  // wait for its own work there.
+  // This stream and the default stream do not wait for each other. So code that enqueues work on the default
+  // stream must itself wait for that work.
   TETHYS_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   return std::make_unique<CudaStream>(stream);
 }

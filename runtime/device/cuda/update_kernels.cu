@@ -110,7 +110,7 @@ __global__ void ClipKernel(double limit, int64_t tile_count, const double* tile_
   if (threadIdx.x == 0) rates->gradient_scale = ClippedScale(rates->gradient_scale, sum, limit);
 }
 
-// One block per tile: writes tile_squares[tile], and the slots that the formula changes while it measures.
+// Runs with one block per tile. Writes tile_squares[tile], and the slots that Formula::Measured changes.
 template <class Formula>
 __global__ void MeasureKernel(UpdateArguments arguments, RegionSquares* tile_squares) {
   if (*arguments.bad != 0) return;
@@ -158,7 +158,7 @@ __global__ void TrustRatioKernel(UpdateConstants constants, TrustArguments trust
 struct FormulaKernels {
   int slots;
   void (*coupled)(UpdateArguments);
-  // `decoupled` is null if there is a trust ratio; `measure` and `trust_ratio` are null if there is none.
+  // If the formula has a trust ratio, `decoupled` is null; otherwise `measure` and `trust_ratio` are null.
   void (*decoupled)(UpdateArguments);
   void (*measure)(UpdateArguments, RegionSquares*);
   void (*trust_ratio)(UpdateConstants, TrustArguments);

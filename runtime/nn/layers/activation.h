@@ -20,8 +20,8 @@ absl::StatusOr<std::shared_ptr<const Operation>> MakeActivation(const Shape& sha
 
 std::string ActivationName(proto::Activation activation);  // For texts: "relu"; "" for ACTIVATION_NONE.
 
-// The part of a layer's activation that is still to be applied after the layer's primitive has applied a
-// relu.
+// The activation that must still be applied after the layer's primitive. The primitive itself applies only a
+// relu, so the result is ACTIVATION_NONE for RELU, and `activation` otherwise.
 inline proto::Activation BeyondRelu(proto::Activation activation) {
   return activation == proto::RELU ? proto::ACTIVATION_NONE : activation;
 }

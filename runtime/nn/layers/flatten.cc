@@ -1,5 +1,5 @@
-// Flatten: y = x, where x is [a, b, ...] and y is [a b ...]. It moves no data: activations are stored
-// contiguously.
+// Flatten: y = x, where x is [a, b, ...] and y is [a b ...]. The layer moves no data, because activations are
+// stored contiguously.
 #include "runtime/nn/layers/kinds.h"
 
 namespace tethys {

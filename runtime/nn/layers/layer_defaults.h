@@ -1,5 +1,5 @@
-// The part of a layer's meaning that needs no input shape: the layer's kind and the defaults of its fields.
-// Used to complete a job file and to make a model. Pure; any thread.
+// The properties of a layer that do not depend on the shapes of its inputs: the layer's kind and the defaults
+// of the layer's fields. Used to complete a job file and to make a model. Pure; any thread.
 #ifndef TETHYS_RUNTIME_NN_LAYERS_LAYER_DEFAULTS_H_
 #define TETHYS_RUNTIME_NN_LAYERS_LAYER_DEFAULTS_H_
 

@@ -18,7 +18,8 @@
 
 namespace tethys {
 
-// The model under construction, as the kind of one layer sees it.
+// LayerKind::define receives a LayerScope. It contains the shapes of the layer's inputs, and gives access to
+// the variables and statistics of the model under construction, to which the layer adds its own.
 class LayerScope {
  public:
   // The layer's variables and statistics are added to `variables` and `statistics`, which must outlive the

@@ -10,7 +10,7 @@ namespace tethys {
 namespace {
 
 constexpr int kMostLayers = 4096;
-constexpr int kMostInputs = 4 * kMostLayers;  // Inputs of all layers together.
+constexpr int kMostInputs = 4 * kMostLayers;  // The most inputs that all layers together may have.
 
 std::string UnknownInput(const proto::Model& model, int reader, const std::string& name) {
   if (name == model.layer(reader).name()) return "has itself as its input: a model has no cycles";

@@ -10,7 +10,7 @@
 
 namespace tethys {
 
-// The name of the batch among the inputs of layers.
+// The name by which the inputs of a layer refer to the batch.
 inline constexpr char kBatchName[] = "input";
 
 struct ModelInputs {
@@ -23,10 +23,10 @@ struct ModelInputs {
   std::string problem;
 };
 
-// The layers must be resolved (layer_defaults.h). Errors are: a name that is empty, repeated or the batch's;
-// no kind; an input that is not an earlier layer; more inputs than the kind takes; an output that no layer
-// reads, unless it is the output of the last layer; more than 4096 layers, or 16,384 inputs of all layers
-// together. (These two limits bound the time to plan memory.)
+// The layers must be resolved (layer_defaults.h). These are errors: a name that is empty, repeated or equal
+// to kBatchName; a layer without a kind; an input that is not an earlier layer; more inputs than the kind
+// takes; an output, other than the output of the last layer, that no layer reads; more than 4096 layers; more
+// than 16,384 inputs of all layers together. (The last two limits bound the time to plan memory.)
 ModelInputs FindInputs(const proto::Model& model);
 
 }  // namespace tethys

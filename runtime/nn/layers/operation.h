@@ -1,5 +1,6 @@
-// The computation of a layer of a model, with known shapes. Made from the job's layer by its kind
-// (layer_kind.h); compiled for a device by a plan (plan.h).
+// The computation of a layer of a model, with known shapes. The kind of the layer (layer_kind.h) makes an
+// Operation from the description of the layer in the job. A plan (plan.h) compiles the Operation for a
+// device.
 #ifndef TETHYS_RUNTIME_NN_LAYERS_OPERATION_H_
 #define TETHYS_RUNTIME_NN_LAYERS_OPERATION_H_
 
@@ -55,7 +56,7 @@ class CompiledLayer {
   virtual std::string Describe() const { return ""; }  // For logs: "forward sgemm, ...".
 };
 
-// Where a variable of a layer lies on the device. `gradient_sums` is null in a plan that only evaluates.
+// The addresses of a layer's variable on the device. `gradient_sums` is null in a plan that only evaluates.
 struct VariableMemory {
   const float* values = nullptr;
   float* gradient_sums = nullptr;
@@ -66,7 +67,7 @@ struct CompileArguments {
   Device& device;
   int64_t rows = 0;
   bool trains = false;
-  // Number of parts of a batch that are normalised separately; see BatchNormalisationShape.
+  // The number of parts of a batch that are normalised separately (BatchNormalisationShape::groups).
   int64_t groups = 1;
   // Sums statistics over the workers, so that the batches of all workers are normalised as one batch. Null:
   // the batch of this worker is normalised alone.
@@ -102,7 +103,7 @@ class Operation {
   // The number of multiplications, each followed by an addition, in the forward pass of one sample; 0 unless
   // the layer has weights.
   virtual int64_t multiply_adds() const { return 0; }
-  // Whether the layer depends on the step's numbers. If it does, it is compiled once for each micro-batch.
+  // True if the layer uses StepNumbers. Such a layer is compiled once for each micro-batch.
   virtual bool uses_step_numbers() const { return false; }
   // The fewest samples of a batch (or of one of its groups) from which the layer can learn.
   virtual int64_t least_samples() const { return 1; }

@@ -8,10 +8,10 @@
 namespace tethys {
 
 struct StepNumbers {
-  // The index of the first sample in the sample order of the job; see StepInfo::sample_begin.
+  // The index, in the sample order of the job, of the micro-batch's first sample (StepInfo::sample_begin).
   uint64_t first_sample = 0;
-  // The micro-batch's share of the step's samples, times the number of workers: the mean of the workers'
-  // moving statistics is then the statistic of the whole batch.
+  // The micro-batch's share of the samples that all workers use in the step, times the number of workers.
+  // With this factor, the mean of the workers' moving statistics is the moving statistic of the whole batch.
   float statistics_share = 1;
 };
 

@@ -1,4 +1,4 @@
-// The contract of losses. A loss compares the model's outputs with the labels; training makes it smaller. A
+// The contract of losses. A loss compares the model's outputs with the labels. Training minimises the loss. A
 // loss consists of one file of this folder with a row of the table in loss.cc, and of a message in job.proto.
 // If no device has the loss's arithmetic yet, a primitive is added, too (runtime/device/loss_primitives.h).
 // Pure; any thread.

@@ -23,7 +23,7 @@ class MeanSquaredError final : public Loss {
 };
 
 absl::StatusOr<std::shared_ptr<const Loss>> Make(const proto::Loss&, const Shape& output, int64_t) {
-  // A single output has a single target: [samples] in the file.
+  // For a model with a single output, a sample has a single target, so the array of targets is [samples].
   const bool single = output.size() == 1 && output[0] == 1;
   return std::make_shared<const MeanSquaredError>(
       LabelFormat{.shape = single ? Shape() : output, .targets = true});

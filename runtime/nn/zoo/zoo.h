@@ -19,8 +19,8 @@ proto::Model ExpandModel(const proto::Model& model, int64_t classes);
 // Sets the absent fields of the model's family. Values are not checked.
 void CompleteFamily(proto::Model& model);
 
-// An error text about the fields of the model's family: "resnet.depth is 51: it must be ...". Empty: they are
-// right, or the model has no family. Requires a completed family.
+// An error text about the fields of the model's family: "resnet.depth is 51: it must be ...". Empty if the
+// fields are right, or if the model has no family. Requires a completed family.
 std::string FamilyProblem(const proto::Model& model);
 
 // For reports: "ResNet-50", or the layers: "flatten, dense 128 relu, dense 10". Requires a completed model.

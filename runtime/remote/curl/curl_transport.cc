@@ -20,8 +20,8 @@
 namespace tethys {
 namespace {
 
-constexpr size_t kMostHeaderBytes = 1 << 16;  // Bytes of the headers of one answer.
-constexpr size_t kMostIdle = 16;              // Idle handles that are kept, each with open connections.
+constexpr size_t kMostHeaderBytes = 1 << 16;  // Limit on the headers of one answer.
+constexpr size_t kMostIdle = 16;              // Limit on idle handles, each with open connections.
 
 struct CloseHandle {
   void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
@@ -33,7 +33,8 @@ struct FreeList {
 };
 
 // Files in which distributions keep the certificates of the authorities that they trust. libcurl knows only
-// the file of the distribution that it was built for, but a bundle runs on other distributions.
+// the file of the distribution that it was built for, but an installed Tethys may run on another
+// distribution.
 constexpr const char* kSystemAuthorities[] = {
     "/etc/ssl/certs/ca-certificates.crt",                 // Debian, Ubuntu, Alpine, Arch
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  // Fedora, Red Hat
@@ -91,7 +92,7 @@ size_t TakeBody(const char* data, size_t size, size_t count, void* to) {
   }
   arrival.answer.body.append(data, static_cast<size_t>(taken));
   arrival.answer.body_is_longer = taken < bytes;
-  return static_cast<size_t>(taken);  // A number below the number of bytes received ends the exchange.
+  return static_cast<size_t>(taken);  // libcurl ends the exchange if this is less than `bytes`.
 }
 
 int CheckStopped(void* to, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
@@ -197,7 +198,7 @@ class CurlTransport final : public HttpTransport {
   }
 
   void ReturnHandle(Handle handle) {
-    curl_easy_reset(handle.get());  // Keeps the handle's connections.
+    curl_easy_reset(handle.get());  // The handle's connections stay open.
     const MutexLock lock(mu_);
     if (idle_.size() < kMostIdle) idle_.push_back(std::move(handle));
   }
@@ -207,7 +208,7 @@ class CurlTransport final : public HttpTransport {
     curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(handle, CURLOPT_NOBODY, request.head ? 1L : 0L);
     curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 0L);
-    curl_easy_setopt(handle, CURLOPT_PROXY, "");  // Otherwise the environment could name a proxy.
+    curl_easy_setopt(handle, CURLOPT_PROXY, "");  // Ignores proxies that environment variables name.
     curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(handle, CURLOPT_USERAGENT, "tethys");
     // HTTP/1.1 suffices, because the blocks of a file are read over several connections at once.

@@ -1,6 +1,6 @@
-// The signature of requests to S3 and to servers that speak its protocol: AWS signature, version 4, for
-// requests without a body. libcurl can sign, too, but from 8.13 on it signs "%2B" in a query as a space
-// (https://github.com/curl/curl/issues/20543), and the tokens by which S3 lists further keys have plus signs.
+// Signs requests without a body to S3 and to servers that speak the protocol of S3, with AWS signature
+// version 4. libcurl can sign, too, but libcurl 8.13 and later signs "%2B" in a query as a space
+// (https://github.com/curl/curl/issues/20543), and the continuation tokens of S3 contain plus signs.
 #ifndef TETHYS_RUNTIME_REMOTE_CURL_S3_SIGNATURE_H_
 #define TETHYS_RUNTIME_REMOTE_CURL_S3_SIGNATURE_H_
 

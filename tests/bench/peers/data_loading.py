@@ -44,8 +44,8 @@ class Tethys:
         return float(self.process.stdout.readline())
 
     def close(self):
-        # Closing the process's standard input would not end it: the DataLoader's processes have copies of the
-        # pipe.
+        # loader_bench is killed, because closing its standard input would not end it: the processes of
+        # PyTorch's DataLoader have copies of the pipe.
         self.process.kill()
         self.process.wait()
 

@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(AnchorShapesTest, EveryDistributedStrategyRunsWithFewAndWithAllSlots) {
+TEST(AnchorShapesTest, EachDistributedStrategyHasAnchorRunsOnFewAndOnAllSlots) {
   const std::vector<AnchorShape> shapes = AnchorShapes(8, 128);
   EXPECT_EQ(shapes.front(), (AnchorShape{StrategyFamily::kLocal, 1, 0}));
   EXPECT_THAT(shapes, Contains(AnchorShape{StrategyFamily::kLocal, 1, 0, 16}));

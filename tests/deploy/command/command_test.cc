@@ -81,7 +81,7 @@ class CommandTest : public ::testing::Test {
     std::string out;
     std::string error;
   };
-  // `meanwhile` is called while the process runs.
+  // Runs `tethys` with these arguments. Calls `meanwhile` while the process runs.
   Outcome Tethys(const std::vector<std::string>& arguments,
                  const std::function<void(Subprocess&)>& meanwhile = nullptr) {
     const std::string log = directory_ + "/stderr";

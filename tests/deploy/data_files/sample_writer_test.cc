@@ -110,7 +110,7 @@ TEST_F(SampleWriterTest, EachFormatWritesEveryKindOfLabelThatItAccepts) {
   }
 }
 
-TEST_F(SampleWriterTest, CsvAcceptsRowsOfLabelsButNoMaps) {
+TEST_F(SampleWriterTest, CsvAcceptsOneClassOrARowOfTargetsPerSampleButNotAClassPerPixel) {
   for (const SampleSpec& spec : {SampleSpec{.shape = {4, 3, 3}}, SampleSpec{.shape = {12}},
                                  SampleSpec{.shape = {4, 3}, .labels = {.targets = true}},
                                  SampleSpec{.shape = {4, 3}, .labels = {.shape = {2}, .targets = true}}}) {
@@ -175,7 +175,7 @@ TEST_F(SampleWriterTest, FoldersAreNamedAfterTheirClasses) {
   const auto folders = [&](const std::vector<std::string>& names) {
     PartToWrite part = PartOf(spec, 3);
     part.class_names = names;
-    // The classes are the same when the samples are read again.
+    // Whatever the folders' names, the samples must have the same classes when they are read again.
     EXPECT_THAT(RoundTrip("image_folder", part, samples), ::testing::UnorderedElementsAreArray(samples));
     std::vector<std::string> found;
     for (const auto& entry : std::filesystem::directory_iterator(part.Path(""))) {
@@ -224,7 +224,7 @@ TEST_F(SampleWriterTest, UncommittedFilesAreRemoved) {
     writer.reset();
     EXPECT_TRUE(Empty()) << name;
   }
-  // A folder with a class that has no picture could not be read.
+  // A folder in which a class has no image could not be read.
   auto writer = (*FindWriterFormat("image_folder"))->create(PartOf(spec, 5)).value();
   EXPECT_TRUE(writer->Add(samples[0].values.data(), samples[0].labels.data()).ok());
   EXPECT_THAT(std::string(writer->Commit().message()),

@@ -61,7 +61,7 @@ TEST(ChanceRemarkTest, LossAboveChanceLeadsToAdviceOfALowerRate) {
   EXPECT_THAT(ChanceRemark(RunOf(0.1, 0.1, 2.3, 5000, 20), 10), Not(HasSubstr("lower")));
 }
 
-TEST(ChanceRemarkTest, LowTrainingLossAtChanceAccuracyPointsAtTheSplit) {
+TEST(ChanceRemarkTest, RemarkStatesHighTrainingAccuracyInsteadOfLearningRateAdvice) {
   EXPECT_THAT(ChanceRemark(RunOf(0.1, 0.95, 0.1, 5000, 20), 10),
               AllOf(HasSubstr("On training samples the accuracy of the model is 0.9500"),
                     Not(HasSubstr("learning_rate"))));

@@ -115,7 +115,7 @@ TEST(JobSummaryTest, ShowsShuffleAndTheSamplesOfEachWorker) {
 }
 
 // 54,000 samples are 421 steps of 128 samples and one step of 112, so worker 0 has 43 x 421 + 38 positions.
-TEST(JobSummaryTest, ShowsHowManySamplesGoToOtherWorkers) {
+TEST(JobSummaryTest, ShowsHowManySamplesAreUsedByWorkersThatDoNotOwnThem) {
   proto::JobPlan plan = ServerPlan();
   plan.mutable_job()->mutable_data()->set_sharding(proto::Data::DATA);
   EXPECT_THAT(JobSummary(plan), HasSubstr("; 281 samples go to other workers, whose batches\n"
@@ -154,7 +154,9 @@ TEST(PlanReportTest, DataMemoryDependsOnTheFormatOfTheData) {
 TEST(PlanReportTest, ServerMemoryHasGradientsPerWorkerUnlessSummedOnArrival) {
   proto::JobPlan plan = ServerPlan();
   proto::ParameterServer& config = *plan.mutable_job()->mutable_strategy()->mutable_parameter_server();
-  // Server ps 1 holds 3,920 floats each for parameters, for gradients (per worker or once) and for momentum.
+  // Server ps 1 holds 3,920 floats (15 KiB) for the parameters, as many for momentum, and as many for
+  // gradients: once for each of the three workers, or only once if gradients are summed on arrival.
+  // Bulk-synchronous servers hold parameters and momentum twice.
   config.mutable_asynchronous();
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +46 KiB +15 KiB .* 77 KiB"));
   config.mutable_bulk_synchronous();
@@ -163,7 +165,7 @@ TEST(PlanReportTest, ServerMemoryHasGradientsPerWorkerUnlessSummedOnArrival) {
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +31 KiB +15 KiB +31 KiB .* 77 KiB"));
 }
 
-TEST(PlanReportTest, ServersKeepParametersAndSlotsTwiceOnlyIfTheJobOutlivesWorkers) {
+TEST(PlanReportTest, ServersKeepTwoCopiesOfParametersAndSlotsOnlyIfTheJobSurvivesWorkerLoss) {
   proto::JobPlan plan = ServerPlan();
   EXPECT_THAT(*PlanReport(plan, ""), Not(HasSubstr("Servers keep parameters and slots twice")));
   plan.mutable_variable(0)->set_shape(0, 1 << 26);
@@ -176,7 +178,8 @@ TEST(PlanReportTest, ServersKeepParametersAndSlotsTwiceOnlyIfTheJobOutlivesWorke
 TEST(PlanReportTest, SuggestsSummationOnArrivalIfGradientsTakeMuchMemory) {
   proto::JobPlan plan = ServerPlan();
   EXPECT_THAT(*PlanReport(plan, ""), Not(HasSubstr("ARRIVAL")));
-  // The gradients take 3000 times the 31 KiB of the parameters.
+  // The servers keep the gradients of each of 3,000 workers, 31 KiB a worker; this is too little for the
+  // suggestion.
   plan.mutable_job()->set_workers(3000);
   EXPECT_THAT(*PlanReport(plan, ""), Not(HasSubstr("ARRIVAL")));
   plan.mutable_job()->set_workers(9000);
@@ -208,7 +211,8 @@ TEST(PlanReportTest, MirroredTraffic_DependsOnWorkersHosts) {
   proto::JobPlan plan = ServerPlan();
   plan.clear_placement();
   plan.mutable_job()->mutable_strategy()->mutable_mirrored();
-  // Bytes in and bytes out: in shared memory 2/3 of an arena of 7,856 floats each, over TCP twice as many.
+  // In shared memory a worker reads and writes 2/3 of an arena of 7,856 floats each; over TCP it receives and
+  // sends twice as many bytes.
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker +20 KiB +20 KiB +memory +all-reduce"));
   EXPECT_THAT(*PlanReport(plan, ""),
               HasSubstr("\nThrough memory: the bytes are in memory that the processes of one host share,"));

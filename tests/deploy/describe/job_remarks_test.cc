@@ -41,7 +41,7 @@ TEST(JobRemarks, JobWithoutIdleProcessesGetsNoRemark) {
   EXPECT_THAT(JobRemarks(Plan({500, 500, 51})), IsEmpty());
 }
 
-TEST(JobRemarks, NotesOnTheDataComeLast) {
+TEST(JobRemarks, RemarksAboutTheDataAreListedLast) {
   proto::JobPlan plan = Plan({500, 500, 0, 0, 0});
   plan.add_data_note("no training sample has class 1");
   EXPECT_THAT(JobRemarks(plan), ElementsAre(HasSubstr("servers"), "no training sample has class 1"));

@@ -26,7 +26,7 @@ std::vector<RunSlot> Play(RunSchedule& schedule, const std::vector<std::pair<int
   return order;
 }
 
-TEST(RunScheduleTest, GivenOrderRunsAllVariantsInEachBlock) {
+TEST(RunScheduleTest, WithoutRandomOrderEachBlockRunsAllVariantsInTheirOrder) {
   RunSchedule schedule({.variants = 2, .repeats = 2, .random = false});
   EXPECT_THAT(Play(schedule), ElementsAre(RunSlot{0, 0}, RunSlot{1, 0}, RunSlot{0, 1}, RunSlot{1, 1}));
 }
@@ -70,7 +70,7 @@ TEST(RunScheduleTest, AddedBlockComesLast) {
   EXPECT_THAT(Play(schedule), ElementsAre(RunSlot{0, 0}, RunSlot{1, 0}, RunSlot{2, 0}, RunSlot{1, 1}));
 }
 
-TEST(VariantsNotWithinTest, WideIntervalsAndSingleRunsAreNamed) {
+TEST(VariantsNotWithinTest, VariantsWithWideIntervalsOrASingleRunAreReturned) {
   using testing::FailedRun;
   using testing::OneRun;
   const std::vector<RunRecord> runs = {

@@ -96,9 +96,9 @@ proto::ResourceSummary Use(const std::string& host, const std::string& process, 
   return use;
 }
 
-TEST(OthersCpuTest, CpuUseOfOthersCountsMachinesOfOneComputerOnce) {
+TEST(OthersCpuTest, CpuUseOfOtherProgramsCountsAComputerOnceEvenWithSeveralMachines) {
   proto::RunSummary summary;
-  *summary.add_resources() = Use("", "", 400);  // The sum of the cluster counts the computer twice.
+  *summary.add_resources() = Use("", "", 400);  // The cluster's sum counts the machines' only computer twice.
   *summary.add_resources() = Use("a", "", 190);
   *summary.add_resources() = Use("a", "worker 0", 60);
   *summary.add_resources() = Use("b", "", 186);

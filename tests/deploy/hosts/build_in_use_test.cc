@@ -27,7 +27,7 @@ class BuildInUseTest : public ::testing::Test {
   const testing::TempDirectory folder_;
 };
 
-TEST_F(BuildInUseTest, FolderIsTouchedEveryInterval) {
+TEST_F(BuildInUseTest, ModificationTimeOfTheBuildsFolderIsRenewedEveryInterval) {
   const BuildInUse in_use(folder_.path(), kMillisecond);
   for (int round = 0; round < 3; ++round) {
     MakeOld();

@@ -81,7 +81,7 @@ TEST(LinkMeterTest, CallerIsServedAfterAPauseIfAcceptFailsAtFirst) {
     const testing::NoFreeDescriptors all_but_one(1);
     caller = StartConnectTcp(listener->address());
     ASSERT_TRUE(caller.ok()) << caller.status();
-    clock.AwaitFirst();  // The listener has failed to accept, and its pause begins.
+    clock.AwaitFirst();  // Waits until the listener has failed to accept and begins its pause.
   }
   pollfd answer = {caller->get(), POLLIN, 0};
   EXPECT_EQ(poll(&answer, 1, 0), 0);

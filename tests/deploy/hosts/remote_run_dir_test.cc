@@ -116,7 +116,7 @@ TEST_F(RemoteRunDirTest, RemoteDirectoryWithUnfetchedResultsIsNotOverwritten) {
   EXPECT_EQ(*ReadFile(Chief() + "/checkpoints/step-7/manifest"), "saved");
 }
 
-TEST_F(RemoteRunDirTest, JobThatNeverStartedIsReplaced) {
+TEST_F(RemoteRunDirTest, RemoteDirectoryOfAJobThatNeverStartedMayBeOverwritten) {
   ASSERT_TRUE(SendRunDir(there_, here_).ok());
   EXPECT_TRUE(CheckNothingLeft(there_, here_).ok());
   EXPECT_TRUE(SendRunDir(there_, here_).ok());
@@ -163,7 +163,7 @@ class InterruptedFetchTest : public RemoteRunDirTest {
  protected:
   void SetUp() override {
     RemoteRunDirTest::SetUp();
-    signal(SIGINT, SIG_DFL);  // A background job may have inherited that SIGINT is ignored.
+    signal(SIGINT, SIG_DFL);  // SIGINT may be ignored if the test runs as a background job.
     ASSERT_TRUE(SendRunDir(there_, here_).ok());
     Write(Chief(), "journal", "new");
   }

@@ -179,7 +179,7 @@ TEST(SlurmGpusTest, TasksThatSeeAllGpusOfTheStep_ShareThem) {
     variables[variable] = "4,5,6,7";
     EXPECT_FALSE(*OwnGpus(variables)) << variable;
   }
-  EXPECT_FALSE(*OwnGpus({{"SLURM_GPUS_PER_TASK", "1"}}));  // The task sees all GPUs of its node.
+  EXPECT_FALSE(*OwnGpus({{"SLURM_GPUS_PER_TASK", "1"}}));  // The task sees all GPUs of the node.
 }
 
 TEST(SlurmGpusTest, StepGpusOverrideJobGpus) {

@@ -14,7 +14,8 @@ proto::AgentOrder OrderOfSize(size_t bytes) {
   return order;
 }
 
-// The input size of the next message, parsed as an order; nullopt if there is none.
+// Parses the next message as an order to start a process, and returns the size of the process's input;
+// nullopt if there is no message.
 std::optional<size_t> NextSize(FrameReader& reader) {
   const auto message = reader.Next();
   EXPECT_TRUE(message.ok()) << message.status();

@@ -32,7 +32,8 @@ class Recorder final : public ProgressListener {
   }
   std::vector<std::string> notes;
   std::function<void()> on_progress;  // Called once, when training has started.
-  // If set, Behind() is true and, once training has started, calls `on_behind`.
+  // If this function is set, Behind() returns true (much output waits to be shown), and calls the function
+  // once training has started.
   std::function<void()> on_behind;
 
  private:

@@ -58,7 +58,7 @@ TEST_F(LauncherHeartTest, HeartBeatsWhileTheLauncherIsStopped) {
   }
 }
 
-TEST_F(LauncherHeartTest, StopClosesThePipesOfTheHeart) {
+TEST_F(LauncherHeartTest, StopEndsTheHeartProcessAndClosesItsPipes) {
   LauncherHeart heart;
   heart.Beat({write_.get()});
   EXPECT_EQ(NextBeat(), HeartbeatFrame());

@@ -87,7 +87,7 @@ TEST_F(LauncherTest, NamesTheProcessThatExited) {
   EXPECT_THAT(Failure(), AllOf(HasSubstr("worker 0 on "), HasSubstr("exited with status 3")));
 }
 
-TEST_F(LauncherTest, DeadWorkerOfSurvivingJobIsRestarted) {
+TEST_F(LauncherTest, CrashedWorkerIsRestartedIfTheJobSurvivesWorkerLoss) {
   options_.survives_worker_loss = true;
   options_.max_restarts = 1;
   Behave("chief", "replace");
@@ -95,7 +95,7 @@ TEST_F(LauncherTest, DeadWorkerOfSurvivingJobIsRestarted) {
   EXPECT_TRUE(Run().status.ok());
 }
 
-TEST_F(LauncherTest, WorkerWithMishapAfterStart_IsReplaced) {
+TEST_F(LauncherTest, WorkerWhoseExitStatusSaysThatAReplacementMaySucceed_IsReplaced) {
   options_.survives_worker_loss = true;
   options_.max_restarts = 1;
   Behave("chief", "replace");
@@ -103,13 +103,13 @@ TEST_F(LauncherTest, WorkerWithMishapAfterStart_IsReplaced) {
   EXPECT_TRUE(Run().status.ok());
 }
 
-TEST_F(LauncherTest, MishapInJobThatSurvivesNoLoss_EndsTheJob) {
+TEST_F(LauncherTest, WorkerFailureInAJobThatSurvivesNoWorkerLoss_EndsTheJob) {
   Behave("chief", "train");
   Behave("worker-1", "mishap");
   EXPECT_THAT(Failure(), HasSubstr("exited with status 75"));
 }
 
-TEST_F(LauncherTest, SurvivingJobContinuesWithoutDeadWorker) {
+TEST_F(LauncherTest, JobThatSurvivesWorkerLossContinuesWithoutTheCrashedWorker) {
   options_.survives_worker_loss = true;
   Behave("chief", "go-on");
   Behave("worker-1", "crash");
@@ -126,7 +126,7 @@ TEST_F(LauncherTest, WorkerGivenUpByChiefIsKilledAndReplaced) {
   EXPECT_TRUE(Run().status.ok());
 }
 
-TEST_F(LauncherTest, WorkerThatExitsWithAnErrorEndsEvenASurvivingJob) {
+TEST_F(LauncherTest, WorkerThatExitsWithAnErrorEndsEvenAJobThatSurvivesWorkerLoss) {
   options_.survives_worker_loss = true;
   options_.max_restarts = 5;
   Behave("chief", "train");
@@ -170,7 +170,7 @@ TEST_F(LauncherTest, KillsProcessThatIgnoresSigterm) {
   EXPECT_THAT(Failure(), HasSubstr("worker 1 on "));
 }
 
-TEST_F(LauncherTest, TaskThatStaysAfterTheEndIsKilledAndNoted) {
+TEST_F(LauncherTest, TaskThatDoesNotExitAfterTheJobEndsIsKilledAndReported) {
   options_.timeouts.set_shutdown(0.2);
   Behave("worker-0", "stubborn");
   EXPECT_TRUE(Run().status.ok());

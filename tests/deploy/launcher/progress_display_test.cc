@@ -91,7 +91,7 @@ TEST(ProgressDisplayTest, LiveLineShowsTheIntervalOfTheTimeLeftIfItFits) {
   EXPECT_THAT(LiveLine(SomeProgress(), 25, 79, left), ::testing::EndsWith("0.8512  1:30 left"));
 }
 
-TEST(ProgressDisplayTest, ComparisonIsBrokenIntoThreeLinesAtMost) {
+TEST(ProgressDisplayTest, ComparisonWithThePredictionIsWrappedIntoAtMostThreeLines) {
   proto::LiveState state;
   EXPECT_TRUE(ComparisonLines(state, 40).empty());
   state.mutable_comparison()->set_text("31 % slower than predicted");
@@ -236,7 +236,7 @@ TEST(ProgressDisplayTest, LiveLineIsClearedForNotesAndAtEnd) {
   EXPECT_EQ(screen.Output(), live + "\r\x1b[Ksaved\n" + live + "\r\x1b[K");
 }
 
-TEST(ProgressDisplayTest, UnreadDisplayKeepsNotesAndDropsLiveLines) {
+TEST(ProgressDisplayTest, WhileOutputIsNotRead_PermanentLinesAreKeptAndLiveLinesDropped) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   const FileDescriptor read_end(ends[0]), write_end(ends[1]);

@@ -174,7 +174,7 @@ TEST_F(RunStopTest, NameOfAKilledLauncherIsRemovedByTheNextLauncher) {
   EXPECT_FALSE(RunDirectory::Launcher(path_).value().has_value());
 }
 
-TEST(LockHolderTest, OnlyHoldersOfExclusiveLocksOfTheFileCount) {
+TEST(LockHolderTest, OnlyProcessesWithAnExclusiveFlockOnTheFileCountAsLockHolders) {
   constexpr char kLocks[] =
       "1: FLOCK  ADVISORY  WRITE 17 fe:00:42 0 EOF\n"
       "1: -> FLOCK  ADVISORY  WRITE 18 fe:00:42 0 EOF\n"

@@ -44,7 +44,7 @@ class LivePagesTest : public ::testing::Test {
   LivePages pages_{run_, "secret", 80, ""};
 };
 
-TEST_F(LivePagesTest, StateSinceAMarkHasOnlyNewPointsAndEpochs) {
+TEST_F(LivePagesTest, RequestWithAMarkGetsOnlyPointsAndEpochsAddedSinceTheMark) {
   const std::string whole = Ask("/state.json");
   EXPECT_THAT(whole, AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("\"step\":\"1\"")));
   AddPoint(3);
@@ -88,7 +88,7 @@ TEST_F(LivePagesTest, BadMarkIsRefusedWithReason) {
   }
 }
 
-// If the state were printed again, the new text would be made before the old text is freed, so the new text
+// If the state were converted again, the new text would be made before the old text is freed, so the new text
 // would have another address.
 TEST_F(LivePagesTest, UnchangedStateIsConvertedToJsonOnlyOnce) {
   const char* text = run_.JsonSince({}).data();

@@ -51,7 +51,7 @@ class LiveServerTest : public ::testing::Test {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     ASSERT_EQ(connect(caller.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   }
-  // Sends a request without the token; the server answers it without opening a file.
+  // Sends a request without the token. The server answers such a request without opening a file.
   void Ask(const FileDescriptor& caller) const {
     const std::string request =
         absl::StrCat("GET / HTTP/1.1\r\nHost: 127.0.0.1:", server_->port(), "\r\n\r\n");
@@ -116,7 +116,7 @@ TEST_F(LiveServerTest, IdleConnectionsKeepNoCallerOut) {
 TEST_F(LiveServerTest, ConnectionWithoutARequestIsClosedAfterASecond) {
   const FileDescriptor idle(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   Connect(idle);
-  Turns(0, 2);  // In the first turn, or before, the idle caller is accepted.
+  Turns(0, 2);  // The idle caller is accepted in the first turn at the latest.
   clock_.Advance(kSecond);
   const FileDescriptor next(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   Connect(next);

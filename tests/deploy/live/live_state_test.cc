@@ -35,8 +35,8 @@ class LiveStateTest : public ::testing::Test {
     event.mutable_epoch()->set_validated(validated);
     fold_.Add(event);
   }
-  // Adds a pulse in which worker i has the compute time compute[i], in seconds. 0 means that the worker made
-  // no step.
+  // Adds a pulse (the chief's report on all tasks, about once a second) in which worker i has the compute
+  // time compute[i], in seconds. 0 means that the worker made no step.
   void Pulse(double seconds, const std::vector<double>& compute, double out_rate = 0) {
     fold_.Add(PulseOf(seconds, compute, out_rate));
   }
@@ -102,7 +102,7 @@ TEST_F(LiveStateTest, WorkerWithStepsFarAboveTheMedianIsSlowAfterTwentySeconds) 
   EXPECT_THAT(Health(), ElementsAre("ok", "ok", "ok"));
 }
 
-TEST_F(LiveStateTest, EndedRunHasNoTaskThatIsSilentOrAtWork) {
+TEST_F(LiveStateTest, WhenARunEndsWorkingTasksBecomeDoneAndSilentTasksLost) {
   proto::ProgressEvent event = PulseOf(1, {1, 1, 1});
   event.mutable_pulse()->mutable_task(1)->set_state(proto::TaskPulse::SILENT);
   event.mutable_pulse()->mutable_task(2)->set_state(proto::TaskPulse::LOST);
@@ -113,7 +113,7 @@ TEST_F(LiveStateTest, EndedRunHasNoTaskThatIsSilentOrAtWork) {
   EXPECT_THAT(Health(), ElementsAre("done", "lost", "lost"));
 }
 
-TEST_F(LiveStateTest, PulseWithoutStepsKeepsEarlierTimes) {
+TEST_F(LiveStateTest, PulseWithoutStepsKeepsEarlierStepTimesOfTheWorkers) {
   Pulse(1, {1, 1, 2});
   Pulse(15, {1, 1, 0});
   Pulse(30, {1, 1, 0});

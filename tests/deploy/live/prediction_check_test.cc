@@ -12,8 +12,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Two workers in lock step with batches of 50 each: a step of 10 ms, of which 6 ms are computing, 1 ms
-// overhead and 3 ms the exposed exchange.
+// Two workers in lock step, with batches of 50 samples each. Predicted is a step of 10 ms: 6 ms of computing,
+// 1 ms of overhead and 3 ms of exchange that does not overlap with computing.
 class PredictionCheckTest : public ::testing::Test {
  protected:
   PredictionCheckTest() {
@@ -59,7 +59,7 @@ class PredictionCheckTest : public ::testing::Test {
   proto::LiveState state_;
 };
 
-TEST_F(PredictionCheckTest, RunWithinItsIntervalHasNoReason) {
+TEST_F(PredictionCheckTest, NoReasonIsNamedForARunWithinThePredictedInterval) {
   const auto comparison = CompareWithPrediction(expectation_, Figures(0.0104, 0.0064, 0.003), state_);
   ASSERT_TRUE(comparison.has_value());
   EXPECT_TRUE(comparison->within());
@@ -67,7 +67,7 @@ TEST_F(PredictionCheckTest, RunWithinItsIntervalHasNoReason) {
   EXPECT_EQ(comparison->text(), "As predicted: 9,615 samples/s, predicted 10,000 (9,000 to 11,000)");
 }
 
-TEST_F(PredictionCheckTest, FasterRunHasNoReason) {
+TEST_F(PredictionCheckTest, NoReasonIsNamedForARunFasterThanPredicted) {
   EXPECT_EQ(Text(Figures(0.008, 0.004, 0.003)),
             "25 % faster than predicted: 12,500 samples/s, predicted 10,000 (9,000 to 11,000)");
 }
@@ -108,7 +108,7 @@ TEST_F(PredictionCheckTest, NoReasonIsNamedIfThePartsDoNotExplainTheStep) {
             "50 % slower than predicted: 5,000 samples/s, predicted 10,000 (9,000 to 11,000)");
 }
 
-TEST_F(PredictionCheckTest, AsynchronousSlowWorkerExplainsOnlyTheRateThatItLoses) {
+TEST_F(PredictionCheckTest, SlowWorkerOfAnAsynchronousRunExplainsOnlyItsOwnLossOfThroughput) {
   expectation_.set_lock_step(false);
   AddWorker("ok", 1);
   AddWorker("slow", 2);

@@ -11,8 +11,9 @@ namespace {
 
 class RecentStepsTest : public ::testing::Test {
  protected:
-  // Adds a pulse of workers whose steps contain `compute` seconds of computing. All workers together have
-  // made `steps` steps of `step_seconds` since the last pulse.
+  // Adds a pulse (the chief's report on all tasks, about once a second). In each step worker i computes for
+  // compute[i] seconds. Since the last pulse the workers have made `steps` steps in all, each of
+  // `step_seconds`.
   void Pulse(double at, int64_t steps, double step_seconds, const std::vector<double>& compute = {0.01},
              double others = 0) {
     steps_ += steps;
@@ -45,7 +46,7 @@ TEST_F(RecentStepsTest, FirstPulseWithStepsIsLeftOut) {
   Pulse(1, 0, 0);
   Pulse(2, 10, 1);
   for (int at = 3; at <= 6; ++at) Pulse(at, 10, 0.1);
-  EXPECT_FALSE(recent_.Figures().has_value());  // The pulses span four seconds.
+  EXPECT_FALSE(recent_.Figures().has_value());  // Too short: the pulses span only four seconds.
   Pulse(7, 10, 0.1);
   ASSERT_TRUE(recent_.Figures().has_value());
   EXPECT_NEAR(recent_.Figures()->step, 0.1, 1e-12);

@@ -60,7 +60,7 @@ TEST_F(TimeLeftTest, PausesOfValidationAreIncluded) {
 
 // The samples per second are independent random numbers around 500. The interval must contain the true end in
 // about 90 % of the runs.
-TEST_F(TimeLeftTest, IntervalContainsTheEndOfNineInTenRuns) {
+TEST_F(TimeLeftTest, IntervalContainsTheTrueTimeLeftInNinetyPercentOfRuns) {
   std::mt19937 random(1);
   std::normal_distribution<double> pace(500, 100);
   int held = 0;

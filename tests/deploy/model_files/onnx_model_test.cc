@@ -103,7 +103,7 @@ TEST(OnnxModel, ModelWithEveryKindOfLayerIsExported) {
   EXPECT_EQ(Node(*file, "logits:layer").op_type(), "Sigmoid");
 }
 
-TEST(OnnxModel, TransposedConvolutionsAndMapsHaveChannelsFirst) {
+TEST(OnnxModel, TransposedConvolutionsAndFeatureMapsHaveChannelsFirst) {
   const auto file = Export(
       "layer { name: 'up' transposed_convolution { filters: 2 kernel_size: 2 stride: 3 padding: SAME } }",
       {4, 5, 3}, 2);

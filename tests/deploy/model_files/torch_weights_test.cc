@@ -92,7 +92,7 @@ TEST(TorchWeights, WeightsAfterAFlattenAreInPyTorchsOrder) {
   EXPECT_EQ((*tensors)[4].order, (std::vector<int>{1, 0}));
 }
 
-TEST(TorchWeights, MixedFeaturesOfFlattenedImagesAreRefused) {
+TEST(TorchWeights, BatchNormalisationOrConcatenationOfFlattenedImagesIsRefused) {
   for (const char* between : {"layer { name: 'x' batch_normalisation {} }",
                               "layer { name: 'x' input: 'flat' input: 'flat' concatenation {} }"}) {
     const auto tensors =

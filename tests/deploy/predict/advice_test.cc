@@ -45,7 +45,7 @@ TEST(AdviceTest, MeasurementsTakePrecedenceOverPredictions) {
   EXPECT_NEAR(candidates[1].total(), 1 + 1000 / 151.0, 1e-9);
 }
 
-TEST(AdviceTest, CandidateThatUsesAllHostsAsGivenWinsATie) {
+TEST(AdviceTest, OfTiedCandidatesTheOneThatUsesTheHostsAsGivenIsChosen) {
   std::vector<Candidate> candidates = {Of("local", 1, 101), Of("local", 1, 100)};
   candidates[0].use = "without slave1";
   EXPECT_EQ(Choose(candidates, {}).best, 1);
@@ -81,7 +81,7 @@ TEST(AdviceTest, BestCandidateOfEachWayOfUsingHostsIsVerifiedToo) {
 TEST(AdviceTest, PredictionsAreCorrectedByRunsOfTheirOwnStrategyOnly) {
   std::vector<Candidate> candidates = {Of("mirrored", 4, 300), Of("ps_sync", 1, 150), Of("ps_sync", 2, 140),
                                        Of("mirrored", 3, 290), Of("local", 1, 1000)};
-  candidates[0].measured = {100};  // A third of the predicted rate, so three workers are not promising.
+  candidates[0].measured = {100};  // A third of the prediction; so mirrored with 3 workers is not promising.
   candidates[1].measured = {200};
   EXPECT_THAT(ToVerifyNext(candidates, 3), IsEmpty());
   candidates[2] = Of("ps_sync", 2, 160);
@@ -94,7 +94,7 @@ TEST(AdviceTest, CandidatesWithinTheNoiseAreATie) {
   EXPECT_EQ(Choose(candidates, {}).tied, 0);
   EXPECT_FALSE(Choose(candidates, {}).second_differs);
   candidates[0].measured = {300, 300};
-  candidates[1].measured = {200, 300};  // The values differ widely, and the mean is 15 % slower.
+  candidates[1].measured = {200, 300};  // The rates differ widely; their mean is 15 % below the prediction.
   EXPECT_EQ(Choose(candidates, {}).best, 0);
   EXPECT_EQ(Choose(candidates, {}).tied, 1);
   EXPECT_FALSE(Choose(candidates, {}).second_differs);

@@ -29,7 +29,7 @@ PropertyTurns TurnsOf(const PropertyRange& range, const BestAt& best_at) {
   return *turns;
 }
 
-TEST(FindTurnsTest, FoundTurnsLieWithinThreePercentOfTheTrueTurns) {
+TEST(FindTurnsTest, FoundTurningPointsLieWithinThreePercentOfTheTrueOnes) {
   const PropertyTurns turns = TurnsOf({.now = 10, .least = 1, .most = 1000}, Turning(3.1, 333));
   ASSERT_TRUE(turns.below && turns.above);
   EXPECT_EQ(turns.below->best.shape.strategy, StrategyFamily::kLocal);
@@ -40,7 +40,7 @@ TEST(FindTurnsTest, FoundTurnsLieWithinThreePercentOfTheTrueTurns) {
   EXPECT_LT(turns.above->value, 333 * 1.03);
 }
 
-TEST(FindTurnsTest, TurnOfAWholeNumberIsTheFirstNumberThatChangesTheAnswer) {
+TEST(FindTurnsTest, TurningPointOfAWholeNumberIsTheFirstNumberThatChangesTheAnswer) {
   for (const double low : {1, 3, 5, 8}) {
     for (const double high : {10, 11, 17, 18, 35, 36}) {
       const PropertyTurns turns =
@@ -52,7 +52,7 @@ TEST(FindTurnsTest, TurnOfAWholeNumberIsTheFirstNumberThatChangesTheAnswer) {
   }
 }
 
-TEST(FindTurnsTest, AnswerThatStaysTheSameInTheRangeHasNoTurn) {
+TEST(FindTurnsTest, AnswerThatStaysTheSameInTheRangeHasNoTurningPoint) {
   const PropertyTurns turns = TurnsOf({.now = 10, .least = 4, .most = 300}, Turning(3.1, 333));
   EXPECT_FALSE(turns.below);
   EXPECT_FALSE(turns.above);
@@ -67,7 +67,7 @@ TEST(FindTurnsTest, ErrorOfTheModelIsReturned) {
       FindTurns({.now = 2, .least = 1, .most = 4}, StrategyFamily::kMirrored, fails).status()));
 }
 
-TEST(TurnsTextTest, TurnsAreRoundedAwayFromThePresentValue) {
+TEST(TurnsTextTest, TurningPointsAreRoundedAwayFromThePresentValue) {
   const auto mbit = [](double value) { return LinkRateText(value * 1e6 / 8); };
   PropertyTurns turns{.range = {.now = 940, .least = 1, .most = 100000},
                       .below = Turn{311, Named("local")},
@@ -89,7 +89,7 @@ TEST(TurnsTextTest, TurnsAreRoundedAwayFromThePresentValue) {
   EXPECT_EQ(TurnsText(turns, mbit), "no value from 1 Mbit/s to 100 Gbit/s changes the strategy.");
 }
 
-TEST(TurnsTextTest, WholeNumbersAreNotRounded) {
+TEST(TurnsTextTest, TurningPointsThatAreWholeNumbersAreNotRounded) {
   const PropertyTurns turns{.range = {.now = 90, .least = 1, .most = 360, .whole = true},
                             .below = {},
                             .above = Turn{123, Named("ps_sync", 3, 1)}};
@@ -154,7 +154,7 @@ TEST_F(BestByModelTest, PredictionsAreCorrectedByBriefRunsOfTheirOwnStrategy) {
   EXPECT_EQ(NameWith(calibration_), "local");
 }
 
-TEST_F(BestByModelTest, AsynchronousCandidatesAloneHaveNoBest) {
+TEST_F(BestByModelTest, NoCandidateIsBestIfAllAreAsynchronous) {
   EXPECT_TRUE(absl::IsFailedPrecondition(BestByModel({Named("ps_async", 2, 1)}, {}, {}).status()));
 }
 

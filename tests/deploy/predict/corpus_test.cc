@@ -1,7 +1,8 @@
 // Replays recorded calibrations and runs (tests/bench/prediction_corpus.py) and judges the predictions. A
-// model that predicts worse fails this test on any machine. Costs are fitted again to the anchors of each
-// calibration. Errors are measured on the other runs: runs in other shapes or with another batch. A scenario
-// is one place (links, machines, model) and one global batch.
+// change that makes predictions worse fails this test on any machine. Costs are fitted again to the anchors
+// of each calibration, which are the runs that the calibration made. Errors are measured on the other runs,
+// which have other shapes or another batch. A scenario is one place (links, machines, model) and one global
+// batch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,14 +41,14 @@ constexpr double kLeastRight = 0.95;
 constexpr double kMostRegret = 0.02;
 
 // True for the places that were known when the model of predictions was made. The model is judged by the
-// other places.
+// other places, the held-out places.
 bool Seen(const std::string& place) {
   return std::set<std::string>{"mlp-1gbit-9", "mlp-1gbit-4", "mlp-100mbit-7", "lenet-1gbit-7"}.contains(
       place);
 }
 
 // True for places that were recorded after the last change of the predictions and their intervals. These
-// places had no influence on the width of the intervals; other held-out places had.
+// places had no influence on the width of the intervals, unlike the other held-out places.
 bool RecordedLast(const std::string& place) {
   return std::set<std::string>{"lenet-1gbit-9",   "mlp-200mbit-8",  "deep-500mbit-9", "wide-1gbit-7",
                                "mlp-50mbit-4",    "wide-100mbit-9", "mlp-1gbit-8",    "mlp-500mbit-4",
@@ -85,7 +86,7 @@ void SplitByHost(const std::string& place, proto::Calibration& calibration) {
 
 struct Measured {
   AnchorShape shape;
-  double rate = 0;      // Samples a second, the median of the runs.
+  double rate = 0;      // Samples a second: the median over the runs.
   double spread = 0;    // Half the range of the runs divided by their median.
   bool anchor = false;  // The calibration ran this shape with this batch.
   proto::Estimate predicted;
@@ -138,8 +139,8 @@ std::vector<Scenario> RunsIn(const std::string& folder) {
 }
 
 // Venkataraman et al., "Ernest", NSDI 2016: a step of n workers takes a + b / n + c log n + d n seconds with
-// coefficients that are not negative, fitted to the anchors of one strategy. b is multiplied by `scale`, the
-// batch as a multiple of the batch of the anchors.
+// coefficients that are not negative, fitted to the measured steps of one strategy. b is multiplied by
+// `scale`: the batch divided by the batch of the measured steps.
 double ErnestSeconds(const std::vector<std::pair<int, double>>& steps, int workers, double scale) {
   const auto terms = [](double n) { return std::vector<double>{1, 1 / n, std::log(n), n}; };
   std::vector<double> y, best;
@@ -226,7 +227,7 @@ const Measured& Best(const Scenario& scenario, int least_workers, Score score) {
 double ByPrediction(const Measured& run) { return run.predicted.value(); }
 double ByRate(const Measured& run) { return run.rate; }
 
-// How often the chosen shapes were right, and how much rate they lost.
+// How often the chosen shapes were right, and how much slower than the best shapes they were.
 struct Choices {
   int right = 0, all = 0;
   double regret = 0;  // The sum, over choices, of 1 - (rate of the choice / best rate).
@@ -256,8 +257,9 @@ struct Errors {
 struct Judgement {
   Errors model, bound, ernest;
   int covered = 0;
-  // The choice by prediction among all shapes, the choice by prediction among the shapes with at least two
-  // workers and, for comparison, the mirrored shape with the most workers.
+  // `any` counts the choices by prediction among all shapes, `several` the choices by prediction among the
+  // shapes with at least two workers. For comparison, `mirrored` always chooses the mirrored shape with the
+  // most workers.
   Choices any, several, mirrored;
 
   // Returns whether the choice among several workers is as good as the best.
@@ -306,7 +308,7 @@ void PrintRuns(const Scenario& scenario) {
   }
 }
 
-TEST(PredictionCorpusTest, PredictsRunsThatNoFitHasSeen) {
+TEST(PredictionCorpusTest, PredictsRecordedRunsThatTheCalibrationDidNotUse) {
   std::set<std::string> folders;
   for (const auto& entry : std::filesystem::directory_iterator(TETHYS_CORPUS)) folders.insert(entry.path());
   std::vector<Scenario> scenarios;

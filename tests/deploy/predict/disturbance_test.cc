@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(DisturbanceTest, DisturbanceIsTheLargestCpuShareOfAComputerOrTheMedianOfRuns) {
+TEST(DisturbanceTest, DisturbanceIsCpuUseByOthersOnTheWorstComputerOrInTheMedianRun) {
   proto::Calibration calibration;
   calibration.add_computer()->add_host("slave1");
   proto::ComputerCalibration& second = *calibration.add_computer();

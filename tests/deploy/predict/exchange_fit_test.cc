@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 constexpr Shape784 Wide(int workers, int servers, int units) { return {workers, servers, false, -1, units}; }
 
-// Runs whose step times are computed from the planted costs.
+// Runs whose step times are computed from `planted`, the costs that a fit must find.
 std::vector<AnchorRun> RunsOf(const std::vector<Shape784>& shapes, const proto::Calibration& planted) {
   std::vector<AnchorRun> runs;
   for (const Shape784& shape : shapes) {

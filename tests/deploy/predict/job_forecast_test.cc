@@ -14,7 +14,8 @@ namespace tethys {
 namespace {
 
 // The traffic of groups of workers, in twelfths of the gradients. "2x: out 8 in 20 tcp 0" means two workers,
-// each of which sends 8/12 and receives 20/12, but nothing by TCP; "first" marks workers that lead.
+// each of which sends 8/12 and receives 20/12, but sends nothing by TCP; "first" marks workers that are the
+// first workers of their hosts.
 std::string TrafficText(const std::vector<int>& worker_hosts) {
   const proto::JobPlan plan = PlanFor({.workers = static_cast<int>(worker_hosts.size())});
   const Model model = *ModelOf(plan);

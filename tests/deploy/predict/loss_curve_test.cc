@@ -38,7 +38,7 @@ TEST(SampleRatioTest, SlowerCurveNeedsMoreSamples) {
   EXPECT_DOUBLE_EQ(SamplesFor(reference, slow).ratio, 2.5 / 4);
 }
 
-TEST(SampleRatioTest, LossPassedWithinTheFirstEpochGivesABound) {
+TEST(SampleRatioTest, LossReachedWithinTheFirstEpochGivesOnlyABoundOfTheRatio) {
   const std::vector<double> slow = {0.9, 0.7}, reference = {0.6, 0.5};
   EXPECT_EQ(SamplesFor(slow, reference).ratio, 2);
   EXPECT_EQ(SamplesFor(slow, reference).kind, Kind::kAtLeast);
@@ -46,7 +46,7 @@ TEST(SampleRatioTest, LossPassedWithinTheFirstEpochGivesABound) {
   EXPECT_EQ(SamplesFor(reference, slow).kind, Kind::kAtMost);
 }
 
-TEST(SampleRatioTest, RisingLossCountsAsItsLowestValue) {
+TEST(SampleRatioTest, LossThatRisesAgainCountsAsItsLowestValue) {
   const SampleRatio ratio =
       SamplesFor(std::vector<double>{0.8, 0.9, 1.2}, std::vector<double>{0.9, 0.7, 0.5});
   EXPECT_EQ(ratio.loss, 0.8);
@@ -73,22 +73,22 @@ TEST(ContinuedLossTest, DeviationOfTheLastFifthFromTheFitWidensTheRange) {
   EXPECT_GT(range->high, Power(12) * 1.05);
 }
 
-TEST(ContinuedLossTest, DropInTheLastFifthIsNotContinued) {
+TEST(ContinuedLossTest, CurveWithADropInItsLastFifthIsNotExtrapolated) {
   std::vector<double> curve = Planted(10, Power);
   curve[8] *= 0.8;
   curve[9] *= 0.8;
   EXPECT_FALSE(ContinuedLoss(curve, 40));
-  // A curve that drops in the last epoch that the fit sees is not continued either.
+  // A curve that drops already in the last epoch to which the model is fitted is not continued either.
   curve = Planted(10, Power);
   for (size_t i = 7; i < curve.size(); ++i) curve[i] *= 0.6;
   EXPECT_FALSE(ContinuedLoss(curve, 40));
 }
 
-TEST(ContinuedLossTest, RisingLossIsNotContinued) {
+TEST(ContinuedLossTest, RisingLossIsNotExtrapolated) {
   EXPECT_FALSE(ContinuedLoss(std::vector<double>{0.5, 0.4, 0.5, 0.7, 0.9}, 10));
 }
 
-TEST(ContinuedLossTest, FewerThanFiveEpochsAreNotContinued) {
+TEST(ContinuedLossTest, CurveOfFewerThanFiveEpochsIsNotExtrapolated) {
   EXPECT_TRUE(ContinuedLoss(Planted(5, Power), 20));
   EXPECT_FALSE(ContinuedLoss(Planted(4, Power), 20));
 }

@@ -43,7 +43,7 @@ TEST(CapacityTest, CapacityIsInterpolatedAndConstantBeyondTheMeasuredRanks) {
   EXPECT_NEAR(CapacityOf(computer, 9), 1.6, 1e-12);
 }
 
-TEST(StragglerTest, ExpectedMaximumGrowsWithTheWorkers) {
+TEST(StragglerTest, SlowdownByTheSlowestWorkerGrowsWithTheNumberOfWorkers) {
   google::protobuf::RepeatedField<double> ratio;
   for (int i = 1; i < 20; ++i) ratio.Add(0.9 + 0.01 * i);
   EXPECT_NEAR(StragglerQuantile(ratio, 1, 0.5), 1, 0.005);
@@ -98,7 +98,7 @@ TEST(StepModelTest, LocalStepTakesTheMeasuredTime) {
   EXPECT_EQ(prediction.bound(0).resource(), "compute on host0");
 }
 
-TEST(StepModelTest, SharesSumToOne) {
+TEST(StepModelTest, SharesOfTheBoundsOfAStepSumToOne) {
   for (const Shape784& shape : {Shape784{1, 0}, {4, 0}, {4, 2}, {6, 1}}) {
     double sum = 0;
     const proto::Prediction prediction = PredictionOf(shape, SmallHosts(100));

@@ -39,7 +39,7 @@ double Between(double low, double high, std::mt19937& random) {
   return std::exp(std::uniform_real_distribution<>(std::log(low), std::log(high))(random));
 }
 
-// LockStepTime of a step whose exchange takes only `link` seconds, on its busiest link.
+// LockStepTime of a step in which the exchange costs nothing but `link` seconds on the busiest link.
 double ClosedForm(double compute, double link) {
   const ExchangeNeeds exchange{.transport = kServers, .link = link, .link_name = "busiest"};
   StepNeeds needs;
@@ -54,7 +54,7 @@ double ClosedForm(double compute, double link) {
   return LockStepTime(needs, costs, /*mean=*/true).seconds;
 }
 
-TEST(StepSimulationTest, LockStepOnLinksAgreesWithClosedForm) {
+TEST(StepSimulationTest, SimulatedLockStepTimesLimitedByLinksAgreeWithTheClosedForm) {
   std::mt19937 random(1);
   for (int round = 0; round < 1000; ++round) {
     const int workers = std::uniform_int_distribution<int>(1, 9)(random);

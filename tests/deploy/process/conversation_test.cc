@@ -44,7 +44,7 @@ TEST_F(ConversationTest, EachConversationAnswersItsQuestionsInOrder) {
   EXPECT_THAT(answers[1].lines, IsEmpty());
 }
 
-TEST_F(ConversationTest, AnswerHasTheTimesOfItsQuestionAndItsEnd) {
+TEST_F(ConversationTest, AnswerRecordsWhenItWasAskedAndWhenItEnded) {
   Talk(kEcho);
   const Answer answer = Ask({"a"})[0];
   EXPECT_GT(answer.asked, 0);
@@ -118,7 +118,7 @@ TEST_F(ConversationTest, MissingAnswerIsDeadlineExceeded) {
   EXPECT_EQ(Ask({"a"})[0].status.code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST_F(ConversationTest, HeldInterruptCancelsTheQuestion) {
+TEST_F(ConversationTest, InterruptCancelsTheQuestionWhileInterruptsAreHeld) {
   Talk("exec sleep 1000");
   {
     const InterruptsHeld held;

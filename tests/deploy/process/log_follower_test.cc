@@ -109,7 +109,7 @@ TEST(LogTailTest, ShowsTheLastLines) {
   EXPECT_EQ(LogTail(path + ".none", 2), "");
 }
 
-TEST(LogTailTest, LinesBeforeBeginAreLeftOut) {
+TEST(LogTailTest, LinesBeforeTheGivenByteOffsetAreLeftOut) {
   const testing::TempDirectory directory;
   const std::string path = directory.Write("log", "old\nnew\n");
   EXPECT_EQ(LogTail(path, 9, 4), "    new\n");

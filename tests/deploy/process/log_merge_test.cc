@@ -59,7 +59,7 @@ TEST_F(LogMergeTest, LineWithoutTimeFollowsTheLineBeforeIt) {
               ElementsAre("[worker 0] error:", "[worker 0]   a trace", "[worker 1] other", "[worker 0] end"));
 }
 
-TEST_F(LogMergeTest, TimeThatGoesBackKeepsTheOrderOfItsLog) {
+TEST_F(LogMergeTest, LinesWhoseClockWentBackKeepTheirOrderWithinTheLog) {
   Append("worker-0.log", At("05", "a") + At("01", "b"));
   Append("worker-1.log", At("03", "c"));
   EXPECT_THAT(NewLines(), ElementsAre("[worker 1] c", "[worker 0] a", "[worker 0] b"));

@@ -81,7 +81,7 @@ std::string Behind(const std::string& mark, const std::string& stream, size_t pi
   return behind;
 }
 
-TEST(RemoteShellTest, WordsForPeopleAreQuotedOnlyWhereAShellWouldChangeThem) {
+TEST(RemoteShellTest, WordsOfDisplayedCommandsAreQuotedOnlyWhereAShellWouldChangeThem) {
   EXPECT_EQ(ShellWord("runs/long-1"), "runs/long-1");
   EXPECT_EQ(ShellWord("my runs/long"), "'my runs/long'");
   EXPECT_EQ(ShellWord(""), "''");

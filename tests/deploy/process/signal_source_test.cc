@@ -9,7 +9,7 @@ class SignalSourceTest : public ::testing::Test {
  protected:
   void SetUp() override {
     for (const int number : {SIGINT, SIGTERM})
-      signal(number, SIG_DFL);  // A background job may have inherited that SIGINT is ignored.
+      signal(number, SIG_DFL);  // SIGINT may be ignored if the test runs as a background job.
   }
 };
 
@@ -40,7 +40,7 @@ TEST_F(SignalSourceTest, InterruptThatWasNotTakenStaysPendingWhileInterruptsAreH
   EXPECT_FALSE(InterruptPending());
 }
 
-TEST_F(SignalSourceTest, InnerInterruptsHeldLeavesPendingInterruptsToTheOuterOne) {
+TEST_F(SignalSourceTest, InnerScopeThatHoldsInterruptsLeavesPendingOnesToTheOuterScope) {
   InterruptsHeld outer;
   {
     InterruptsHeld inner;

@@ -87,7 +87,7 @@ TEST_F(ExplanationTest, VariantWithoutExchange_IsSaidToWaitNextToNothing) {
   EXPECT_THAT(Text(), Not(HasSubstr("moved")));
 }
 
-TEST_F(ExplanationTest, ExplainedPairIsNamedIfTheConclusionIsAboutAnotherPair) {
+TEST_F(ExplanationTest, TextNamesTheVariantsItExplainsIfTheConclusionIsAboutOthers) {
   Add("local", 5, 4, 0).set_workers(1);
   Add("mirrored", 10, 6, 3).set_workers(2);
   Add("ps_sync", 14, 6.5, 6.2).set_workers(2);
@@ -106,7 +106,7 @@ TEST_F(ExplanationTest, ExplainsThePairOfTheAnswerIfOnlyOneStrategyWasRun) {
                             HasSubstr("a worker of C needed"), Not(HasSubstr("worker of B"))));
 }
 
-TEST_F(ExplanationTest, PairOfSingleRunsIsNamedIfTheConclusionIsAboutAnotherPair) {
+TEST_F(ExplanationTest, SingleRuns_TextNamesTheVariantsItExplainsIfTheConclusionIsAboutOthers) {
   for (const char* strategy : {"local", "ps_sync", "mirrored"}) {
     const double seconds = 5 + 5 * report_.variant_size();
     *Add(strategy, seconds, 4, 1).mutable_seconds() = Value(1, seconds);

@@ -62,7 +62,8 @@ class FindingsTest : public ::testing::Test {
     *variant.mutable_test_accuracy() = Share(runs, accuracy, runs > 1 ? 0.001 : 0);
     return variant;
   }
-  // Sets a target as given by the user; `reached` of the variant's three runs reached it in `seconds`.
+  // Sets a target that the user gave. Of the variant's three runs, `reached` runs reached the target in
+  // `seconds`.
   void SetTarget(proto::ReportVariant& variant, int reached, double seconds) {
     report_.mutable_target()->set_accuracy(0.85);
     report_.mutable_target()->set_given(true);
@@ -176,7 +177,7 @@ TEST_F(FindingsTest, CheapestIsUnknownUnlessTheCostOfAllIsKnown) {
   EXPECT_TRUE(FindingsOf(report_).cost_of_one_run);
 }
 
-TEST_F(FindingsTest, ExplainedPairIsMirroredAndParameterServers) {
+TEST_F(FindingsTest, ExplanationComparesMirroredWithParameterServersEvenIfLocalIsFastest) {
   Add("local", 1, 5);
   Add("mirrored", 3, 8);
   Add("ps_async", 3, 9);

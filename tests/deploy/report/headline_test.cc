@@ -85,7 +85,7 @@ TEST_F(HeadlineTest, TieOfManyNamesThreeByLetterAndCountsTheOthers) {
               StartsWith("No winner among A, B, C and 2 others: 3 runs of each do not show which is"));
 }
 
-TEST_F(HeadlineTest, LargestAccuracyDifferenceThatRunsMayHideIsStated) {
+TEST_F(HeadlineTest, TextStatesTheAccuracyDifferenceThatTheRunsCouldNotReveal) {
   Add("mirrored", 3, Value(3, 10, 1), Value(3, 0.87, 0.02));
   proto::ReportVariant& ps = Add("ps_sync", 3, Value(3, 10.5, 1), Value(3, 0.87, 0.001));
   EXPECT_THAT(Text(), EndsWith("show which is faster, and these runs may not show differences in accuracy "
@@ -107,7 +107,7 @@ TEST_F(HeadlineTest, TieOfSlowerVariantsNamesTheFasterLessAccurateVariant) {
       "accurate than B.");
 }
 
-TEST_F(HeadlineTest, StrategyIsAnsweredBeforeATieOfItsVariants) {
+TEST_F(HeadlineTest, WinningStrategyIsNamedBeforeTheTieOfItsVariants) {
   Add("mirrored", 3, Value(3, 10, 0.5), Value(3, 0.87, 0.001));
   Add("mirrored", 4, Value(3, 10.1, 0.5), Value(3, 0.87, 0.001));
   proto::ReportVariant& ps = Add("ps_sync", 3, Value(3, 20, 0.5), Value(3, 0.87, 0.001));
@@ -123,7 +123,7 @@ TEST_F(HeadlineTest, StrategyIsAnsweredBeforeATieOfItsVariants) {
   EXPECT_THAT(HowSure(), StartsWith("C is between 6."));
 }
 
-TEST_F(HeadlineTest, RunsThatWouldDecideAreOfTwoStrategies) {
+TEST_F(HeadlineTest, FurtherRunsAreSuggestedForVariantsOfTwoStrategies) {
   Add("mirrored", 3, Value(3, 10, 1), Value(3, 0.87, 0.001));
   Add("mirrored", 4, Value(3, 10.1, 1), Value(3, 0.87, 0.001));
   Add("ps_sync", 3, Value(3, 11, 1), Value(3, 0.87, 0.001));
@@ -184,7 +184,8 @@ TEST_F(HeadlineTest, LessAccurateRivalNotShownSlower_IsNotCalledSlower) {
 }
 
 TEST_F(HeadlineTest, MostAccurateVariantIsNamedIfTheChoiceIsLessAccurateThanItsRival) {
-  // Two runs of the choice are too few to show that the most accurate variant surpasses it.
+  // Two runs of variant A, the choice, are too few to show that B, the most accurate variant, is more
+  // accurate than A.
   Add("mirrored", 3, Value(2, 10, 0.01), Value(2, 0.86, 0.0001));
   Add("mirrored", 3, Value(3, 20, 0.1), Value(3, 0.90, 0.01));
   Add("ps_sync", 3, Value(3, 10.5, 1), Value(3, 0.87, 0.0001));
@@ -211,7 +212,7 @@ TEST_F(HeadlineTest, TwoRunsAreSaidToBeTooFewForAConfidenceInterval) {
   EXPECT_THAT(HowSure(), StartsWith("Two runs are too few for a confidence interval. What would decide:"));
 }
 
-TEST_F(HeadlineTest, SeveralVariantsOfSeveralWorkersAreNamedIfNoneIsShownToBeFaster) {
+TEST_F(HeadlineTest, TiedMultiWorkerVariantsAreAllNamedBesideTheBestOneWorkerVariant) {
   Add("local", 1, Value(3, 5, 0.1), Value(3, 0.87, 0.001));
   Add("ps_sync", 3, Value(3, 10.1, 0.1), Value(3, 0.87, 0.001));
   Add("mirrored", 3, Value(3, 10, 0.1), Value(3, 0.87, 0.001));

@@ -67,7 +67,7 @@ TEST(RunMeansTest, TimeToTargetIsMeanOverRunsThatReachedTarget) {
   EXPECT_EQ(to_target.cost().count(), 0) << "no price";
 }
 
-TEST(RunMeansTest, IntervalsToTargetStayWithinTheEpochsOfTheJob) {
+TEST(RunMeansTest, ConfidenceIntervalsOfTheEpochsToTargetStayWithinTheEpochsOfTheJob) {
   std::vector<RunRecord> runs = {WithCourse(OneRun(0, 0, 0.9, 4), {0.8, 0.8, 0.8, 0.8}),
                                  WithCourse(OneRun(0, 1, 0.9, 4), {0.7, 0.7, 0.7, 0.8}),
                                  WithCourse(OneRun(0, 2, 0.9, 4), {0.7, 0.8, 0.8, 0.8})};

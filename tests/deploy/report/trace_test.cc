@@ -65,7 +65,7 @@ std::vector<std::string> Slices(const std::string& json, const std::string& row)
   return slices;
 }
 
-// The slices that overlap an earlier slice of the same part of a row, although neither contains the other:
+// The slices that overlap an earlier slice of the same part of a row, where neither slice contains the other:
 // "NAME BEGIN+DURATION in NAME BEGIN+DURATION". Times are rounded to whole ns.
 std::vector<std::string> Overlaps(const std::string& json) {
   struct Drawn {
@@ -211,7 +211,7 @@ TEST_F(CourseTraceTest, WorkerWaitsAtBarrierForTheLastWorker) {
   EXPECT_THAT(Slices(trace, "worker 1"), Not(Contains("barrier 1013+0")));
 }
 
-TEST_F(CourseTraceTest, CorrectedClockDelaysTheNextStep) {
+TEST_F(CourseTraceTest, StepAfterAClockWasSetBackIsShiftedToAvoidOverlap) {
   journal_ = "attempt 0 0 0 40 1 1 ps_sync\n";
   AddStep(0, 1, 0, 1000);
   AddStep(0, 1, 10, 1006);  // The clock was set back by at least 4 us.
@@ -250,7 +250,7 @@ TEST_F(CourseTraceTest, LostWorkerWaitsForNothing) {
   summary_.mutable_timing()->set_startup_seconds(0.0005);
   proto::WorkerLoss& loss = *summary_.add_worker_loss();
   loss.set_worker(0);
-  // The result of the epoch arrives while worker 1 makes the last step before the checkpoint.
+  // Worker 0 is lost while worker 1 makes the last step before the checkpoint.
   loss.set_seconds(0.000512);
   const std::string trace = Trace();
   EXPECT_THAT(Slices(trace, "worker 0"), Not(Contains("barrier 1010+3")));
@@ -275,8 +275,8 @@ TEST_F(CourseTraceTest, PushLastsFromReadyGradientsToItsAnswer) {
   }
 }
 
-TEST_F(CourseTraceTest, EarlierAttemptsHaveOnlyStepsOfWorkers) {
-  AddAttempt(5000);  // This attempt had the clock of another machine.
+TEST_F(CourseTraceTest, OfEarlierAttemptsOnlyWorkersStepsAreShown) {
+  AddAttempt(5000);  // The clock of this attempt was another machine's.
   AddAttempt(1000);
   summary_.mutable_timing()->set_startup_seconds(0.0005);
   const std::string trace = Trace();

@@ -8,7 +8,7 @@
 namespace tethys {
 namespace {
 
-TEST(NeedsFlagsTest, NeedsParsedFromTheirOwnArgumentsAreUnchanged) {
+TEST(NeedsFlagsTest, HostNeedsWrittenAsArgumentsAreParsedBackUnchanged) {
   const HostNeeds needs = {
       .files = {{"it's: a file", 7}}, .gpus = 2, .bf16 = true, .tf32 = true, .cuda_library_path = {"a", "b"}};
   const std::vector<std::string> words = NeedsArguments(needs);

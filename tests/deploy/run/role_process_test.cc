@@ -160,7 +160,7 @@ TEST_F(RoleProcessTest, MissingSecretIsBadRequest) {
   EXPECT_EQ(ExitStatus(), 2);
 }
 
-TEST_F(RoleProcessTest, ExitStatusFollowsRolesStatus) {
+TEST_F(RoleProcessTest, ProcessExitsWithZeroIfItsRoleReturnsOkAndWithOneIfNot) {
   Start([](const JobSecret& secret) {
     return secret.job_id == "good" ? absl::OkStatus() : absl::AbortedError("bad");
   });

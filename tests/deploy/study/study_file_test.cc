@@ -201,7 +201,7 @@ TEST_F(StudyFileTest, ClaimsAreJudgedByConfidenceIntervals) {
   EXPECT_EQ(report.claim(1).verdict(), "does not hold");
   EXPECT_EQ(report.claim(2).verdict(), "not decided");
   EXPECT_EQ(AnalyseStudy(*study, {}, "").claim(0).verdict(), "not run");
-  // In one block no run is repeated, however many pairs of runs the block has.
+  // One block repeats no run, so its pairs of runs cannot decide a claim, however many pairs there are.
   const proto::StudyReport once = AnalyseStudy(*study, Runs(1), "");
   EXPECT_EQ(once.claim(0).verdict(), "not decided");
   EXPECT_EQ(once.claim(0).figure(), "1.99 times, 1 block");

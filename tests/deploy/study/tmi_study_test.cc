@@ -45,7 +45,7 @@ TEST(MedianOfFirstIterationsTest, MedianIsOfTheSlowestWorkerIfWorkersAreInLockSt
   EXPECT_FALSE(MedianOfFirstIterations("rank,epoch\n1", true).has_value());
 }
 
-TEST(TmiRowsTest, ErrorsHaveMeanAndDeviationOverRuns) {
+TEST(TmiRowsTest, EstimationErrorsHaveMeanAndDeviationOverRuns) {
   std::vector<TmiRun> runs = {*TmiRunOf(3, Summary(0.01, 20), Steps(150)),
                               *TmiRunOf(3, Summary(0.03, 40), "")};
   runs[1].error["2-6"] = 0.3;

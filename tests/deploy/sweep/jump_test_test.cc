@@ -29,7 +29,7 @@ TEST(SegmentFitTest, ExactLinesAreFoundWithTheirCuts) {
   EXPECT_NEAR(points.Cost(11, 20), 0, 1e-3);
 }
 
-TEST(SegmentFitTest, FewPointsHaveNoCut) {
+TEST(SegmentFitTest, CurveWithTooFewPointsIsNotCutIntoSegments) {
   EXPECT_THAT(FindCuts(CurvePoints({1, 2, 3, 4, 5, 6, 7}, {1, 1, 1, 5, 5, 5, 5}, 0.01)), IsEmpty());
 }
 
@@ -53,7 +53,7 @@ TEST(SegmentFitTest, TwoFoundCutsCostNoMoreThanAnyOtherPairOfCuts) {
   }
 }
 
-TEST(PooledErrorTest, StraightLineOrSingleJumpDoesNotRaiseTheEstimate) {
+TEST(PooledErrorTest, StraightLineOrSingleJumpDoesNotRaiseTheEstimateOfTheNoise) {
   std::vector<double> batch, line, jump, fluctuating;
   std::mt19937_64 random(1);
   std::normal_distribution<double> normal;
@@ -79,7 +79,7 @@ TEST(FindJumpsTest, NoneIsFoundIn150CurvesWithoutJumps) {
 }
 
 // The jumps found in 20 curves that jump by `share` after batches 16, 32, 48 and 64. `there` counts the jumps
-// found at most one batch from these places, `elsewhere` all other jumps.
+// that were found at most one batch away from these batches, `elsewhere` all other jumps.
 struct Found {
   int there = 0, elsewhere = 0;
 };

@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-// A network of convolutions and batch normalisation on synthetic pictures.
+// A network of convolutions and batch normalisation on synthetic images.
 constexpr char kJob[] = R"(
   model {
     layer { convolution { filters: 4 kernel_size: 3 } }

@@ -13,7 +13,7 @@
 namespace tethys {
 
 struct Noise {
-  double of_visit = 0.0122;  // Standard deviation of the logarithm of a visit's time.
+  double of_visit = 0.0122;  // Standard deviation of log(time) of a visit, which measures one batch.
   double disturbed =
       0.3;  // The share of visits that are 20 % longer on average although they do not look disturbed.
 };

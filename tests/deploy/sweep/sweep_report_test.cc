@@ -50,7 +50,7 @@ std::string Sentences(const proto::SweepCurve& curve) {
   return text;
 }
 
-TEST(AnswerTest, SentencesNameBestBatchLineJumpsVerdictAndLargestBatch) {
+TEST(AnswerTest, SentencesStateBestBatchFittedLineJumpsPeriodAndLargestBatch) {
   const proto::SweepAnswer answer = AnswerOf(Example().curve(0));
   EXPECT_EQ(answer.heading(), "slave|1 (kind small), cpu");
   ASSERT_THAT(answer.sentence(), SizeIs(6));

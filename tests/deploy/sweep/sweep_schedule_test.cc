@@ -82,7 +82,7 @@ TEST(SweepScheduleTest, SlowDriftOfTheMachineIsDividedOut) {
   std::normal_distribution<double> normal;
   int at = 0;
   while (const std::optional<int64_t> batch = schedule.Next()) {
-    const double drift = at < 200 ? 1 : 1.3;  // The processor's clock rate falls.
+    const double drift = at < 200 ? 1 : 1.3;  // From visit 200 on, the processor is slower.
     schedule.Add(Visit(*batch, (1 + *batch) * drift * std::exp(0.005 * normal(random)), at));
     ++at;
   }

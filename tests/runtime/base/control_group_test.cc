@@ -39,7 +39,7 @@ class ControlGroupTest : public ::testing::Test {
   testing::TempDirectory root_;
 };
 
-TEST_F(ControlGroupTest, VersionTwoAppliesLimitsOfGroupAndParents) {
+TEST_F(ControlGroupTest, CgroupVersion2AppliesLimitsOfTheGroupAndItsParents) {
   Belongs("0::/slurm/job_7/step_0\n", kSecondVersion);
   const std::string top = "/sys/fs/cgroup";
   Write(top + "/slurm/memory.max", "max\n");
@@ -60,7 +60,7 @@ TEST_F(ControlGroupTest, VersionTwoAppliesLimitsOfGroupAndParents) {
   EXPECT_EQ(limits.tasks_left, 8);
 }
 
-TEST_F(ControlGroupTest, VersionOneReadsEachLimitFromItsController) {
+TEST_F(ControlGroupTest, CgroupVersion1ReadsEachLimitFromItsController) {
   Belongs("9:pids:/a\n5:cpu,cpuacct:/b\n4:memory:/a/b\n1:name=systemd:/x\n",
           "31 24 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
           "32 24 0:28 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
@@ -80,11 +80,11 @@ TEST_F(ControlGroupTest, VersionOneReadsEachLimitFromItsController) {
 }
 
 TEST_F(ControlGroupTest, LimitsOfAContainerAreReadFromTheRootOfItsMount) {
-  // A machine with a namespace of control groups for the process.
+  // The process has a cgroup namespace of its own.
   Belongs("0::/\n", kSecondVersion);
   Write("/sys/fs/cgroup/memory.max", "1234\n");
   EXPECT_EQ(Limits().memory_bytes, 1234);
-  // A machine without a namespace of control groups: /proc names the group as the host does, and the mount
+  // The process has no cgroup namespace of its own: /proc gives the group's path on the host, and the mount
   // shows only that group.
   Belongs("4:memory:/docker/0a1b\n",
           "31 24 0:27 /docker/0a1b /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");

@@ -53,7 +53,7 @@ TEST_F(MappedFileTest, PopulateMapsAllPagesOfTheFile) {
   EXPECT_GT(MappedBytes() - before, kPages * kPage * 3 / 4);
 }
 
-TEST_F(MappedFileTest, PagesTruncatedFromTheFileAreLostAndReadAsZeros) {
+TEST_F(MappedFileTest, PagesCutOffByTruncationReadAsZerosAndMarkTheFileAsLost) {
   const MappedFile file = MappedFile::Map(fd_.get(), kPages * kPage).value();
   ASSERT_EQ(ftruncate(fd_.get(), kPage), 0);
   file.Populate();

@@ -82,7 +82,7 @@ TEST(RunBesideTest, RunBesideRunsTheWorkEvenIfNoThreadCanBeStarted) {
   EXPECT_EQ(done, 2);
 }
 
-TEST(AppendQueueWithoutThreadTest, ReturnsAnErrorInsteadOfWaiting) {
+TEST(AppendQueueWithoutThreadTest, QueueWhoseThreadCannotStartReturnsAnErrorInsteadOfWaiting) {
   const ThreadLimit limit(0);
   AppendQueue queue({.name = "lines"}, [](absl::string_view) { return absl::OkStatus(); });
   EXPECT_THAT(std::string(queue.TakeError().message()), HasSubstr("lines: cannot start a thread"));

@@ -100,7 +100,7 @@ TEST_P(CheckpointCrashTest, CrashDuringPruningKeepsTheNewestCheckpoint) {
 }
 
 // Starts with the files of a save that crashed after it renamed the step's earlier checkpoint to .old.
-TEST_P(CheckpointCrashTest, CrashDuringCleanUpKeepsTheCheckpoint) {
+TEST_P(CheckpointCrashTest, CrashDuringRemovalOfStaleFilesKeepsTheCheckpoint) {
   const auto crash = [&] {
     ASSERT_TRUE(Save(1, 0).ok());
     std::filesystem::copy(Path(1), Path(1) + ".tmp");

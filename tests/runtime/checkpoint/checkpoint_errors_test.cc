@@ -39,8 +39,9 @@ class CheckpointErrorsTest : public CheckpointTest {
     return {status, calls.failed()};
   }
 
-  // For each `rule.first` from 0 on: saves step 1 with salt 0, then saves `step` with salt 1 while calls fail
-  // as `rule` says. `tidies`: removes stale checkpoints before the next save, as a resumed run does.
+  // For each `rule.first` from 0 on: saves step 1 with salt 0, saves `step` with salt 1 while calls fail as
+  // `rule` says, and then saves `step` again without failures. If `tidies`, removes stale checkpoints before
+  // the last save, as a resumed run does.
   void TryEveryCall(FailingCall rule, int64_t step, bool tidies) {
     for (rule.first = 0;; ++rule.first) {
       SCOPED_TRACE(absl::StrCat("from call ", rule.first, " on: ", std::strerror(rule.errors.front())));

@@ -77,7 +77,7 @@ TEST_F(StatisticsFileTest, StatisticsOfThreeWorkersAreReadAsSaved) {
   EXPECT_EQ(Read(1, set_).value(), saved);
 }
 
-TEST_F(StatisticsFileTest, MeanSavedWithoutTheStatisticsOfSingleWorkersIsRead) {
+TEST_F(StatisticsFileTest, MeanStatisticsSavedWithoutStatisticsPerWorkerAreRead) {
   ASSERT_TRUE(Commit(1, {.mean = Arena(7)}).ok());
   EXPECT_EQ(Read(1, set_).value().mean, Arena(7));
 }

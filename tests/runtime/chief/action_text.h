@@ -12,8 +12,8 @@
 
 namespace tethys {
 
-// "w0 run" (an order to worker 0), "p1 save" (to server 1), "open", "commit", "abandon", "end OK". Empty for
-// answers to heartbeats and for actions that are not an order, part of a save or the end of the job.
+// The text of an action: "w0 run" (an order to worker 0), "p1 save" (an order to server 1), "open", "commit",
+// "abandon" or "end OK". The text is empty for a Pong order and for all other kinds of action.
 inline std::string ActionText(const Action& action) {
   if (const auto* send = absl::get_if<SendOrder>(&action)) {
     const auto* field =

@@ -144,7 +144,7 @@ TEST_F(CheckpointCoordinatorTest, ErrorOnCommittingACheckpointEndsTheSave) {
   EXPECT_EQ(journal_, "");
 }
 
-TEST_F(CheckpointCoordinatorTest, WorkersAnswerBeforeTheSaveIsOpenHasNoEffect) {
+TEST_F(CheckpointCoordinatorTest, AnswerOfAWorkerBeforeTheSaveIsOpenHasNoEffect) {
   Begin(1);
   Log();
   for (const int worker : {0, 1}) EXPECT_FALSE(Done(worker, 1));

@@ -49,7 +49,7 @@ class CheckpointSaverTest : public ::testing::Test {
   }
 
   const testing::TempDirectory directory_;
-  int64_t best_step_ = 0;  // Step of the best epoch in committed states; 0: none.
+  int64_t best_step_ = 0;  // The step of the best epoch that Commit puts into states; 0: none.
   MonotonicClock clock_;
   CheckpointSaver saver_{
       {.root = directory_.path(), .job_name = "job", .variables = Variables(), .slots = {}, .keep = 2},

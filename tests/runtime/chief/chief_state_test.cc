@@ -177,7 +177,7 @@ TEST_F(ChiefStateTest, CorruptedStateOfAPausingSegment_IsRefusedOrStillUsable) {
   RestoreChanged();
 }
 
-TEST_F(ChiefStateTest, CorruptedStateOfLeasesAfterALoss_IsRefusedOrStillUsable) {
+TEST_F(ChiefStateTest, CorruptedStateOfLeasesAfterAWorkerLoss_IsRefusedOrStillUsable) {
   for (const char* consistency : {"asynchronous {}", "stale_synchronous { bound: 1 }"}) {
     StartAndMakeReady(
         absl::StrCat("workers: 2 max_restarts: 1 strategy { parameter_server { ", consistency, " } }"));

@@ -45,7 +45,7 @@ TEST(EarlyStoppingTest, PatienceOfZero_StopsTrainingLikePatienceOfOne) {
 
 TEST(EarlyStoppingTest, EqualValue_IsNoImprovement) { EXPECT_EQ(StopsAfter("patience: 1", {4, 4}), 2); }
 
-TEST(EarlyStoppingTest, MinDelta_MustBeExceeded) {
+TEST(EarlyStoppingTest, ImprovementOfExactlyMinDelta_DoesNotCount) {
   EXPECT_EQ(StopsAfter("patience: 1 min_delta: 0.5", {4, 3.5}), 2);
   EXPECT_EQ(StopsAfter("patience: 1 min_delta: 0.5", {4, 3.25}), 0);
   EXPECT_EQ(StopsAfter("patience: 2 min_delta: 0.5", {4, 3.75, 3.25}), 0) << "against the best, not the last";

@@ -100,7 +100,7 @@ TEST_F(EvaluationCoordinatorTest, ImpossibleCountsOfLabelsAreRefused) {
   }
 }
 
-TEST_F(EvaluationCoordinatorTest, AnswerOfATaskThatWasGivenNoSamplesIsRefused) {
+TEST_F(EvaluationCoordinatorTest, AnswerOfATaskThatTakesNoPartInTheEvaluationIsRefused) {
   Begin(1, {Worker(0)});
   EXPECT_TRUE(absl::IsInvalidArgument(Done(Worker(1), 1, 0, 0)));
   EXPECT_TRUE(absl::IsInvalidArgument(Done({proto::PS, 0}, 1, 5, 0)));

@@ -44,7 +44,7 @@ TEST(HeldRecordsTest, RecordThatSkipsOrRepeatsAStepIsRefused) {
   held.Open(kTwo, 5);
   EXPECT_TRUE(absl::IsInvalidArgument(held.Add({proto::WORKER, 0}, Of(6))));
   EXPECT_TRUE(absl::IsInvalidArgument(held.Add({proto::WORKER, 0}, Of(4))));
-  EXPECT_TRUE(held.Add({proto::WORKER, 1}, Of(9)).ok());  // Not in the group.
+  EXPECT_TRUE(held.Add({proto::WORKER, 1}, Of(9)).ok());  // Worker 1 is not in the group.
   EXPECT_EQ(held.newest(), 5);
 }
 
@@ -75,7 +75,7 @@ proto::AppliedPush PushOf(int64_t version) {
   return push;
 }
 
-TEST(HeldRecordsTest, PushesAreTakenOnceTheirStepCountsAndForgottenIfItIsMadeAgain) {
+TEST(HeldRecordsTest, PushesAreReleasedOnceTheirStepCountsAndDroppedIfTheStepIsRepeated) {
   HeldRecords held, restored;
   held.Open({{proto::WORKER, 0}}, 5);
   for (const int server : {0, 1}) held.AddPush(server, PushOf(6));
@@ -92,7 +92,8 @@ TEST(HeldRecordsTest, PushesAreTakenOnceTheirStepCountsAndForgottenIfItIsMadeAga
   ASSERT_EQ(counted.size(), 2u);
   EXPECT_EQ(counted[0].server, 0);
   EXPECT_EQ(counted[1].server, 1);
-  restored.Open({{proto::WORKER, 0}}, 6);  // The push of version 7 is of a step that the group makes again.
+  // The push of version 7 belongs to step 6, which the group makes again.
+  restored.Open({{proto::WORKER, 0}}, 6);
   ASSERT_TRUE(restored.Add({proto::WORKER, 0}, Of(6)).ok());
   ASSERT_TRUE(restored.TakeComplete().has_value());
   EXPECT_TRUE(restored.TakePushes().empty());

@@ -37,7 +37,7 @@ class JobControllerTest : public ::testing::Test {
       ASSERT_TRUE(controller_->Admit(Server(i), 1, now_).ok());
     }
   }
-  // Brings the job to its first segment.
+  // Starts a job and makes all tasks join and become ready, so that training begins.
   void StartAndMakeReady(const std::string& job) {
     Start(job);
     for (int i = 0; i < plan_.job().workers(); ++i) Say(Worker(i), "join {}");
@@ -45,7 +45,7 @@ class JobControllerTest : public ::testing::Test {
     for (int i = 0; i < plan_.placement().servers(); ++i) BeReady(Server(i));
     for (int i = 0; i < plan_.job().workers(); ++i) BeReady(Worker(i));
   }
-  // Answers Setup and the Form that follows it.
+  // Sends a task's answers to the chief's orders Setup and Form.
   void BeReady(TaskId task, uint32_t generation = 1) {
     Say(task, "ready {}");
     Say(task, absl::StrCat("formed { generation: ", generation, " }"));
@@ -131,8 +131,8 @@ class JobControllerTest : public ::testing::Test {
   // The texts logged since the last call.
   std::vector<std::string> Log() { return std::exchange(log_, {}); }
 
-  // Answers the orders to evaluate the validation split and then the test split: all samples are correct. The
-  // controller then begins the last save.
+  // Answers the orders to evaluate the validation split and then the test split, and reports every sample as
+  // correctly classified. The controller then begins the last save.
   void FinishWell() {
     for (int order = 1; order <= 2; ++order) {
       for (int i = 0; i < plan_.job().workers(); ++i) {
@@ -155,7 +155,7 @@ class JobControllerTest : public ::testing::Test {
   Nanoseconds now_ = 1 * kSecond;
   uint32_t incarnation_ = 1;  // The incarnation of the worker that sends messages or vanishes.
   int64_t train_samples_ = 20;
-  std::vector<proto::Device::Kind> worker_devices_;  // As in a plan; empty: the job's device.
+  std::vector<proto::Device::Kind> worker_devices_;  // The plan's worker_device; empty: the job's device.
   MovingStatistics statistics_ = {};                 // The moving statistics with which the job begins.
   int64_t job_epochs_ = 1;
   proto::JobPlan plan_;

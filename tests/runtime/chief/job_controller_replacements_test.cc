@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST_F(LossesTest, ReplacementIsSetUpAfterTheFenceAndTakesPartOnceServersEnrolIt) {
+TEST_F(LossesTest, ReplacementIsSetUpOnceServersFenceTheLostWorkerAndTrainsOnceTheyEnrolIt) {
   for (const char* job : {kAsynchronous, kStale}) {
     Begin(absl::StrCat(job, " max_restarts: 1"));
     Vanish(Worker(1));
@@ -70,7 +70,7 @@ TEST_F(LossesTest, ReplacementGetsLeasesOfTheRunningSegment) {
   EXPECT_EQ(NewestLease(1).range(0).begin(), 5) << "the batch that its predecessor held";
 }
 
-TEST_F(LossesTest, UnusedShardOfALostWorker_StartsAnotherRunOfWorkersThatHadEnded) {
+TEST_F(LossesTest, UnusedShardOfALostWorker_IsTrainedByFinishedWorkersInAFurtherRun) {
   Begin(kSharded);
   ASSERT_EQ(NewestLease(0).range_size(), 2);
   EXPECT_EQ(NewestLease(0).range(1).begin(), 10);

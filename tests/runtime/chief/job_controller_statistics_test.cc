@@ -73,7 +73,7 @@ TEST_F(StatisticsTest, ServersGetNoStatistics) {
   EXPECT_THAT(Sent(Server(), proto::ToTask::kSetup), IsEmpty());
 }
 
-TEST_F(StatisticsTest, MeanOfTheWorkersIsEvaluatedAndSaved) {
+TEST_F(StatisticsTest, EvaluationsAndSavesGetTheMeanStatisticsOfTheWorkers) {
   StartAndMakeReady(kMirrored);
   TrainTo(0, 1, {{0, 5}, {10, 15}}, "[1, 8]");
   TrainTo(1, 1, {{5, 10}, {15, 20}}, "[4, 2]");
@@ -101,7 +101,7 @@ TEST_F(StatisticsTest, StatisticsOfALaterSegmentReplaceThoseOfAnEarlierSegment) 
   EXPECT_THAT(Evaluated(0), ElementsAre(1.5, 0.375));
 }
 
-TEST_F(StatisticsTest, WrongNumberOfElementsFailsJobAndNamesWorker) {
+TEST_F(StatisticsTest, StatisticsWithAWrongNumberOfElementsFailJobAndNameWorker) {
   for (const auto& [statistics, count] :
        std::vector<std::pair<std::string, int>>{{"[1, 2, 3]", 3}, {"[1]", 1}, {"[]", 0}}) {
     StartAndMakeReady(kMirrored);

@@ -186,8 +186,8 @@ TEST_F(JobControllerTest, ErrorOfTheStartTimeoutNamesTheTaskThatNeverJoined) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("timeouts.start): worker 1"));
 }
 
-// Each machine but the chief's is sampled by the first member on it.
-TEST_F(JobControllerTest, SetupMarksTheFirstMemberOnEachHost) {
+// The first member on a machine samples the machine's resources, except on the chief's machine.
+TEST_F(JobControllerTest, SetupOrderTellsTheFirstTaskOnEachHostThatItIsTheFirst) {
   Start("workers: 3 strategy { mirrored {} }");
   for (int worker : {0, 1}) Say(Worker(worker), "join { host: 'a' }");
   Say(Worker(2), "join { host: 'b' }");
@@ -287,7 +287,7 @@ TEST_F(JobControllerTest, FailedSaveDoesNotEndTraining) {
   EXPECT_THAT(notes_.back(), HasSubstr("disk full"));
 }
 
-TEST_F(JobControllerTest, ExhaustedPatience_EndsJobLikeItsLastEpoch) {
+TEST_F(JobControllerTest, ExhaustedPatience_EndsJobWithATestAndASaveLikeTheLastEpoch) {
   job_epochs_ = 9;
   StartAndMakeReady("workers: 1 strategy { local {} } early_stopping { patience: 1 }");
   Train(0, 1, {{0, 10}, {10, 20}});

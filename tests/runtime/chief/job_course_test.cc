@@ -12,8 +12,8 @@ namespace {
 
 using Next = JobCourse::NextStep;
 
-// Describes the phase of the course, then the work that is done or due: "save, epoch validated, save tried,
-// interrupted".
+// Describes the job's phase, followed by the work that is done or due, for example "save, epoch validated,
+// save tried, interrupted".
 std::string CourseText(const JobCourse::State& state) {
   constexpr const char* kPhases[] = {"gather", "server setup", "worker setup", "train",    "validate",
                                      "test",   "save",         "regroup",      "stopping", "ended"};
@@ -27,8 +27,8 @@ std::string CourseText(const JobCourse::State& state) {
   return text;
 }
 
-// A job that has entered training. On() returns the next step of the course if training steps are left,
-// Finished() if no training steps are left.
+// A job in the training phase. On() returns the next phase if training steps are left, Finished() the next
+// phase if none are left.
 class JobCourseTest : public ::testing::Test {
  protected:
   void Train(bool validates = true, bool tests = true) {
@@ -46,7 +46,7 @@ class JobCourseTest : public ::testing::Test {
   std::unique_ptr<JobCourse> course_;
 };
 
-TEST_F(JobCourseTest, BarrierWithinAnEpochIsFollowedByTheNextSegment) {
+TEST_F(JobCourseTest, SegmentThatEndsWithinAnEpochIsFollowedByTheNextSegment) {
   Train();
   EndSegment(false, false);
   EXPECT_EQ(On(), Next::kTrain);

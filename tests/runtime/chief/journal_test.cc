@@ -14,7 +14,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Begins an attempt at `position` of `epoch`. An epoch has ten positions, unless the test says otherwise.
+// The journal line of an attempt that begins at `position` of `epoch`. An epoch has ten positions, unless the
+// test says otherwise.
 std::string Attempt(int64_t epoch, int64_t position, int servers = 0, int64_t epoch_length = 10) {
   proto::TrainingState state;
   state.set_epoch(epoch);
@@ -52,8 +53,8 @@ TEST(JournalCheckTest, CompleteEpochsWithSamplesInAnyOrderPassTheCheck) {
   ExpectGood(Attempt(0, 0) + Used(5, 5) + Used(0, 5) + Used(10, 10) + Used(20, 0) + End(2, 0), 20);
 }
 
-TEST(JournalCheckTest, ResumeWithAnotherEpochLengthUndoesUsesBeyondTheEpochWhereItStarts) {
-  // The next attempt undoes four samples.
+TEST(JournalCheckTest, ResumeAtAnEpochStartWithAnotherEpochLengthUndoesUsesFromThatEpochOn) {
+  // The next attempt begins at the start of epoch 1, and so undoes the four samples used in epoch 1.
   const std::string first = Attempt(0, 0) + Used(0, 10) + Used(10, 4);
   ExpectGood(first + Attempt(1, 0, 0, 30) + Used(30, 30) + End(2, 0), 40);
   ExpectGood(first + Attempt(1, 0, 0, 5) + Used(5, 5) + End(2, 0), 15);

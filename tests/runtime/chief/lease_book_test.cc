@@ -58,7 +58,7 @@ TEST(LeaseBookTest, LeasedBatchMayBeUsedOnceAndOnlyByTheWorkerThatHoldsIt) {
   EXPECT_TRUE(absl::IsFailedPrecondition(book.Use(0, {50, 60}))) << "no worker holds that lease";
 }
 
-TEST(LeaseBookTest, BookCutAfterTheDealtBatches_LeasesOnlyBatchesOfLostWorkers) {
+TEST(LeaseBookTest, AfterCutToDealt_OnlyBatchesOfLostWorkersAreLeased) {
   LeaseBook book = Opened(false, 2, SingleBatches({10, 1000}, 10));
   EXPECT_EQ(book.Lease(0, 2).batches.size(), 2u);
   const Slice kept = PositionsOf(book.Lease(1, 1)).at(0);
@@ -77,7 +77,7 @@ TEST(LeaseBookTest, CutBeforeAnyLease_EndsTheSegmentAtItsBegin) {
   EXPECT_TRUE(book.Lease(0, 1).last);
 }
 
-TEST(LeaseBookTest, BookCutAfterTheDealtRounds_GivesAllWorkersTheSameRounds) {
+TEST(LeaseBookTest, AfterCutToDealt_AllWorkersGetTheRoundsAlreadyLeasedToTheFastest) {
   LeaseBook book = Opened(true, 2, BatchesOfSteps({0, 100}, 10, 2));
   EXPECT_THAT(ClocksOf(book.Lease(0, 3)), ElementsAre(0, 1, 2));
   EXPECT_EQ(book.CutToDealt(), 30);
@@ -114,7 +114,7 @@ TEST(LeaseBookTest, JoiningWorkerTakesPartFromNextRound) {
   EXPECT_THAT(ClocksOf(book.Lease(1, 6)), ElementsAre(0, 1, 2, 3, 4, 5));
 }
 
-TEST(LeaseBookTest, ClocksOfWorkersContinueInTheNextSegment) {
+TEST(LeaseBookTest, RoundNumbersOfWorkersContinueInTheNextSegment) {
   LeaseBook book = Opened(true, 1, BatchesOfSteps({0, 10}, 10, 1));
   EXPECT_THAT(ClocksOf(book.Lease(0, 4)), ElementsAre(0));
   ASSERT_TRUE(book.Use(0, {0, 10}).ok());
@@ -164,7 +164,7 @@ TEST(LeaseBookTest, ReplacementGetsTheRemainingBatchesOfTheLostOwner) {
   EXPECT_EQ(book.Lease(1, 4).batches.size(), 3u);
 }
 
-TEST(LeaseBookTest, OwnerLostAfterLastLease_LeavesBatchesToAnotherRun) {
+TEST(LeaseBookTest, BatchesOfAnOwnerLostAfterTheLastLease_AreLeasedOnlyAfterReopen) {
   LeaseBook book = Opened(false, 2, InTurns({0, 40}));
   EXPECT_TRUE(book.Lease(0, 4).last);
   EXPECT_TRUE(book.Lease(1, 4).last);
@@ -176,7 +176,7 @@ TEST(LeaseBookTest, OwnerLostAfterLastLease_LeavesBatchesToAnotherRun) {
   EXPECT_THAT(PositionsOf(book.Lease(0, 4)), ElementsAre(Slice{10, 20}));
 }
 
-TEST(LeaseBookTest, BookCutAfterTheDealtBatches_LeasesBatchesOfSlowOwnersToAllWorkers) {
+TEST(LeaseBookTest, AfterCutToDealt_EarlierBatchesOfSlowOwnersAreLeasedToAllWorkers) {
   LeaseBook book = Opened(false, 2, InTurns({0, 200}));
   book.Lease(0, 3);
   EXPECT_EQ(book.CutToDealt(), 50);

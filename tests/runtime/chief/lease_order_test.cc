@@ -1,6 +1,6 @@
-// Tests leases together with the sample order of an epoch. However workers are lost and replaced, a segment
-// uses every sample as often as the job's sharding says, and without losses a worker gets only its own
-// samples.
+// Tests leases of batches together with the sample order of an epoch. Whichever workers are lost and
+// replaced, every sample must be used as often as the job's sharding says. Without losses, and with sharding
+// other than GLOBAL, every worker must get only positions of its own shard.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ class Epoch {
 
   // The number of uses of each sample.
   const std::vector<int64_t>& uses() const { return uses_; }
-  // Number of positions that a worker used although they belong to another rank.
+  // The number of positions of one rank that the worker of another rank used.
   int64_t of_others() const { return of_others_; }
 
  private:
@@ -86,7 +86,7 @@ class Epoch {
     }
   }
 
-  // The first batch that the worker held may have reached some servers, or all servers.
+  // Makes a worker lost. The first batch that the worker held may have reached any number of servers.
   void Lose() {
     auto lost = present_.begin();
     std::advance(lost, Draw(present_.size()));
@@ -149,7 +149,7 @@ const std::vector<std::string> kOrders = {"sharding: GLOBAL", "sharding: FILE",
                                           "sharding: DATA shuffle { blocks { samples: 4 window: 2 } }",
                                           "sharding: DATA shuffle { none {} }", "sharding: OFF"};
 
-TEST(LeaseOrderTest, SamplesAreUsedAsOftenAsShardingSaysDespiteLosses) {
+TEST(LeaseOrderTest, SamplesAreUsedAsOftenAsShardingRequiresDespiteWorkerLosses) {
   for (const std::string& consistency : kConsistencies) {
     for (const std::string& data : kOrders) {
       for (int workers = 1; workers <= 5; ++workers) {
@@ -167,7 +167,7 @@ TEST(LeaseOrderTest, SamplesAreUsedAsOftenAsShardingSaysDespiteLosses) {
   }
 }
 
-TEST(LeaseOrderTest, WithoutLossesEachWorkerGetsOnlyPositionsOfItsOwnShard) {
+TEST(LeaseOrderTest, WithoutWorkerLossesEachWorkerGetsOnlyPositionsOfItsOwnShard) {
   for (const std::string& consistency : kConsistencies) {
     for (const std::string& data : kOrders) {
       SCOPED_TRACE(absl::StrCat(consistency, ", ", data));

@@ -104,7 +104,7 @@ TEST_F(PauseCoordinatorTest, PauseIsSentAgainToWorkersThatAnsweredUntilAllHaveAn
   EXPECT_THAT(Log(), IsEmpty());
 }
 
-TEST_F(PauseCoordinatorTest, PauseAnswerBeforeThePauseOrForAnotherRunHasNoEffect) {
+TEST_F(PauseCoordinatorTest, WorkerAnswerBeforeThePauseOrderOrForAnotherRunHasNoEffect) {
   for (const int worker : {0, 1}) EXPECT_TRUE(Pausing(worker, 1).ok());
   pause_.Begin(0, actions_);
   Log();

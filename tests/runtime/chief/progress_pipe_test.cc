@@ -38,7 +38,7 @@ proto::ProgressEvent Finished() {
   return event;
 }
 
-// A pipe with room for one page, which is full of unread lines.
+// A pipe with a capacity of one page, which is full of unread lines.
 class ProgressPipeTest : public ::testing::Test {
  protected:
   ProgressPipeTest() {
@@ -93,7 +93,7 @@ TEST_F(ProgressPipeTest, Add_WithAReaderThatDoesNotRead_ReturnsAndKeepsTheNewest
   EXPECT_THAT(End(), ElementsAre("progress 99999"));
 }
 
-TEST_F(ProgressPipeTest, EpochsAndNotes_AreKeptInOrder) {
+TEST_F(ProgressPipeTest, EpochEventsAndTextLines_AreAllKeptInOrder) {
   proto::ProgressEvent epoch;
   epoch.mutable_epoch()->set_epoch(4);
   pipe_->Add(Progress(1));
@@ -106,7 +106,7 @@ TEST_F(ProgressPipeTest, EpochsAndNotes_AreKeptInOrder) {
   EXPECT_THAT(End(), ElementsAre("epoch 4", "saved step-3", "progress 4"));
 }
 
-TEST_F(ProgressPipeTest, WaitingPulseAndProgressEvents_DoNotReplaceOneAnother) {
+TEST_F(ProgressPipeTest, UnreadPulseAndProgressEvents_AreReplacedOnlyByEventsOfTheirOwnKind) {
   for (int i = 1; i <= 3; ++i) {
     proto::ProgressEvent pulse;
     pulse.mutable_pulse()->set_seconds(i);
@@ -117,7 +117,7 @@ TEST_F(ProgressPipeTest, WaitingPulseAndProgressEvents_DoNotReplaceOneAnother) {
   EXPECT_THAT(End(), ElementsAre("progress 3", "pulse 3"));
 }
 
-TEST_F(ProgressPipeTest, NotesBeyondTheLimit_AreCountedAndTheFinishedEventIsKept) {
+TEST_F(ProgressPipeTest, TextLinesBeyondTheLimit_AreDroppedAndCountedButTheFinishedEventIsKept) {
   for (int i = 0; i < ProgressPipe::kMostWaiting + 7; ++i) pipe_->Add(Note("n"));
   pipe_->Add(Finished());
   const std::vector<std::string> words = End();

@@ -1,4 +1,5 @@
-// Tests pulses made from records of steps, samples of resources and the roster.
+// Tests pulses (the chief's periodic reports on all tasks), which are made from step records, resource
+// samples and the roster of tasks.
 #include "runtime/chief/pulse_book.h"
 
 #include <gmock/gmock.h>
@@ -62,7 +63,7 @@ TEST_F(PulseBookTest, StepsBeforeAReplacementJoinedDoNotCountAsItsLag) {
   EXPECT_EQ(pulse.task(2).lag(), 6329 - 4124);
 }
 
-TEST_F(PulseBookTest, PulseListsTasksWithTheirStatesAndWorkersFirst) {
+TEST_F(PulseBookTest, PulseListsWorkersBeforeServersWithTheStateOfEachTask) {
   roster_.at({proto::WORKER, 0}).ready = false;
   roster_.at({proto::WORKER, 1}).last_heard = now_ - 3 * kSecond;
   roster_.Lose({proto::WORKER, 2});
@@ -130,7 +131,7 @@ TEST_F(PulseBookTest, ResourceRatesComeFromTheLastSampleOfTheProcess) {
   own.set_network_in_bytes(4000);
   own.set_network_out_bytes(1000);
   samples.Add()->set_machine(true);
-  samples.Add();  // An interval of 0 has no rates.
+  samples.Add();  // A sample with an interval of 0 has no rates.
   book_.AddSamples({proto::WORKER, 1}, "slave1", samples);
   const proto::Pulse pulse = Take();
   EXPECT_FALSE(pulse.task(0).has_cpu_percent());

@@ -99,7 +99,7 @@ std::string RestText(const std::string& job, const std::vector<Slice>& used, int
   return text;
 }
 
-TEST(SegmentPlannerTest, RestOfALockStepSegmentBeginsWithAWholeStep) {
+TEST(SegmentPlannerTest, UntrainedRestOfALockStepSegmentBeginsAtAStepBoundary) {
   EXPECT_EQ(RestText("", {}, 3), "3 from 30:");
   EXPECT_EQ(RestText("", {{30, 60}}, 2), "2 from 60:");
   EXPECT_EQ(RestText("", {{30, 90}}, 2), "1 from 90:") << "the last step has ten samples";
@@ -110,7 +110,7 @@ TEST(SegmentPlannerTest, RestOfALockStepSegmentBeginsWithAWholeStep) {
   EXPECT_EQ(RestText("", {{30, 101}}, 2), "refused") << "behind it";
 }
 
-TEST(SegmentPlannerTest, RestOfALeasedSegmentHasTheUnusedPositions) {
+TEST(SegmentPlannerTest, UntrainedRestOfALeasedSegmentHasExactlyTheUnusedPositions) {
   const std::string asynchronous = "strategy { parameter_server { asynchronous {} } } ";
   const std::string stale = "strategy { parameter_server { stale_synchronous {} } } ";
   EXPECT_EQ(RestText(asynchronous, {{30, 40}, {60, 90}}, 3), "3 from 40: 40-50 50-60 90-100");

@@ -40,7 +40,7 @@ class StartingStateTest : public CheckpointTest {
     return FindStartingState(plan, model_, {"momentum"}, root_, true).status();
   }
 
-  proto::EarlyStoppingState watched_;  // Written into each saved state if it has a value.
+  proto::EarlyStoppingState watched_;  // SaveAt writes this into the saved state if it has a best value.
 };
 
 TEST_F(StartingStateTest, CheckpointThatMatchesThePlan_IsTheStartingState) {
@@ -229,7 +229,7 @@ TEST(CheckLeftToTrainTest, CheckpointOfAnEarlyStoppedJob_IsRefusedNamingPatience
   EXPECT_THAT(std::string(status.message()), HasSubstr("--set=early_stopping.patience=3"));
 }
 
-TEST(CheckLeftToTrainTest, CheckpointAtTheEndOfTheJob_IsAcceptedUnlessTheRunSucceeded) {
+TEST(CheckLeftToTrainTest, CheckpointAtTheEndOfTheJob_IsAcceptedUnlessTheEarlierRunSucceeded) {
   EXPECT_TRUE(CheckLeftToTrain(Lasting(2, 0), At(4, 2, 0), false).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(CheckLeftToTrain(Lasting(2, 0), At(4, 2, 0), true)));
 }
@@ -259,7 +259,7 @@ TEST_F(StartingStateTest, BestCheckpointOfAnUndoneEpoch_IsUnlinked) {
   EXPECT_FALSE(std::filesystem::is_symlink(root_ + "/best"));
 }
 
-TEST_F(StartingStateTest, BestCheckpointThatNoLongerExists_IsForgottenWithANote) {
+TEST_F(StartingStateTest, BestCheckpointThatNoLongerExists_IsForgottenAndReported) {
   SaveAt(4, 2, 0);
   std::filesystem::create_symlink("step-6", root_ + "/best");
   StartingState start;
@@ -269,7 +269,7 @@ TEST_F(StartingStateTest, BestCheckpointThatNoLongerExists_IsForgottenWithANote)
   EXPECT_FALSE(std::filesystem::is_symlink(root_ + "/best"));
 }
 
-TEST_F(StartingStateTest, EarlyStoppingWithAnotherMonitor_BeginsAnewWithANote) {
+TEST_F(StartingStateTest, EarlyStoppingWithAnotherMonitor_StartsOverAndReportsIt) {
   SaveAt(2, 1, 0);
   const auto note = HasSubstr("early stopping begins anew");
   const std::string rule = "seed: 3 early_stopping { monitor: VALIDATION_ACCURACY }";

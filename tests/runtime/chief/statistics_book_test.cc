@@ -70,7 +70,8 @@ TEST(StatisticsBook, MeanIsWeightedByTheStepsOfAllRuns) {
   ASSERT_TRUE(book.OnRunDone(1, Done(3, {4, 16})).ok());
   book.Average();
   EXPECT_THAT(book.current().mean, ElementsAre(3, 14));
-  // Over both runs, the workers have made 9 and 3 steps; only their latest statistics count.
+  // Worker 0 has now made 1 + 8 = 9 steps, worker 1 has made 3. The mean uses only each worker's latest
+  // statistics.
   ASSERT_TRUE(book.OnRunDone(0, Done(8, {8, 0})).ok());
   book.Average();
   EXPECT_THAT(book.current().mean, ElementsAre(7, 4));
@@ -120,7 +121,7 @@ TEST(StatisticsBook, LostWorkerLeavesTheMeanAndItsReplacementBeginsWithTheMean) 
   EXPECT_THAT(book.current().mean, ElementsAre(2));
   EXPECT_THAT(book.current().workers, IsEmpty());
   EXPECT_THAT(book.StartOf(1), ElementsAre(2));
-  // The steps of the new worker begin at 0 again.
+  // The number of steps of worker 1's replacement begins at 0.
   ASSERT_TRUE(book.OnRunDone(1, Done(3, {6})).ok());
   book.Average();
   EXPECT_THAT(book.current().mean, ElementsAre(5));
@@ -156,7 +157,7 @@ TEST(StatisticsBook, ResumeWithAnotherNumberOfWorkersStartsFromTheMean) {
   }
 }
 
-TEST(StatisticsBook, StatisticsOfAWrongSizeAreRefusedAndNotNoted) {
+TEST(StatisticsBook, StatisticsOfAWrongSizeAreRefusedAndLeaveTheBookUnchanged) {
   StatisticsBook book(2, {.mean = {0, 1}});
   for (const std::vector<float>& values : {std::vector<float>(), {5}, {5, 5, 5}}) {
     const absl::Status status = book.OnRunDone(0, Done(7, values));
@@ -169,7 +170,7 @@ TEST(StatisticsBook, StatisticsOfAWrongSizeAreRefusedAndNotNoted) {
   EXPECT_THAT(book.StartOf(0), ElementsAre(0, 1));
 }
 
-TEST(StatisticsBook, NonFiniteStatisticsAreRefusedAndNotNoted) {
+TEST(StatisticsBook, NonFiniteStatisticsAreRefusedAndLeaveTheBookUnchanged) {
   StatisticsBook book(2, {.mean = {0, 1}});
   ASSERT_TRUE(book.OnRunDone(0, Done(1, {2, 2})).ok());
   ASSERT_TRUE(book.OnRunDone(1, Done(1, {4, 4})).ok());
@@ -184,7 +185,7 @@ TEST(StatisticsBook, NonFiniteStatisticsAreRefusedAndNotNoted) {
   EXPECT_THAT(book.current().mean, ElementsAre(3, 3)) << "neither values nor steps are noted";
 }
 
-TEST(StatisticsBook, InLockStepAReplacementCountsFromTheSecondAveragingOn) {
+TEST(StatisticsBook, LockStepReplacementIsLeftOutOfTheFirstAveragingAndThenIncluded) {
   StatisticsBook book(2, {.mean = {0}});
   const auto done = [&](int worker, float value) {
     proto::RunDone message;

@@ -1,4 +1,5 @@
-// Tests TLS identities of processes, the secret line that carries them, and sockets that use them.
+// Tests TLS identities of processes, the line of text that passes a process its secrets, and sockets with
+// TLS.
 #include "runtime/cluster/certificates.h"
 
 #include <gmock/gmock.h>
@@ -60,7 +61,7 @@ TEST(CertificatesTest, AuthorityCreatedLongAgo_IssuesValidCertificates) {
   EXPECT_TRUE(CheckIdentity(IdentityOf(*authority, proto::WORKER, 0)).ok());
 }
 
-TEST(CertificatesTest, RefusesTruncatedPartsWithoutQuotingThem) {
+TEST(CertificatesTest, RefusesTruncatedCertificatesAndKeysWithoutQuotingThem) {
   const TlsIdentity sound = IdentityOf(*MakeAuthority(), proto::WORKER, 0);
   for (const auto part : {&TlsIdentity::authority, &TlsIdentity::certificate, &TlsIdentity::key}) {
     // A PEM text is still valid without its last line break and the dash before it.

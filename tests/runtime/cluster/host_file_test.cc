@@ -127,7 +127,7 @@ TEST(HostFileTest, Ipv6AddressesAreAcceptedWithAndWithoutBrackets) {
   EXPECT_EQ(ParseHostFile("a[1-2] address=fd00::[7-8]", "hosts").value()[1].address, "fd00::8");
 }
 
-TEST(HostFileTest, FolderOfAHostIsTakenAsAPathWithoutChanges) {
+TEST(HostFileTest, FolderPathOfAHostIsReadUnchanged) {
   EXPECT_EQ(One("a folder=/scratch/me/it's").folder, "/scratch/me/it's");
   EXPECT_EQ(One("a").folder, "");
 }

@@ -7,8 +7,8 @@
 namespace tethys {
 namespace {
 
-// The course of a worker that takes orders even while it is busy. It answers each Pause, and takes no more
-// orders after a Cut.
+// A worker's TaskCourse that takes orders even while the worker is busy. It answers each Pause, and takes no
+// more orders after a Cut.
 class PausingCourse final : public TaskCourse {
  public:
   PausingCourse() : TaskCourse(proto::WORKER) {}
@@ -32,7 +32,7 @@ class OrderReaderTest : public ::testing::Test {
   testing::ScriptedSession session_;
 };
 
-TEST_F(OrderReaderTest, OrdersAfterTheOneThatATaskCarriesOutStayInTheSession) {
+TEST_F(OrderReaderTest, OrdersBehindTheOneBeingCarriedOutStayUnreadInTheSession) {
   TaskCourse course(proto::PS);
   OrderReader orders(session_, course);
   session_.Add().mutable_setup();

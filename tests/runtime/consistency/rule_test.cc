@@ -1,5 +1,5 @@
-// Tests the rules of consistencies, by scenarios (scripts/README.md) and by properties that must hold for
-// every order of arrivals.
+// Tests the consistency rules by scenarios (scripts/README.md), and by properties that must hold for every
+// order of arrivals.
 #include "runtime/consistency/rule.h"
 
 #include <google/protobuf/text_format.h>
@@ -62,7 +62,7 @@ class Scenario {
     return rule_->lock_step() ? "in lock step" : "made";
   }
 
-  // An empty answer means that the push is open.
+  // Opens a push. Returns the reason if the push is refused, otherwise "".
   std::string Open(uint64_t step, const std::vector<std::string>& words) {
     push_ = {.worker = push_.worker,
              .step = step,
@@ -134,7 +134,7 @@ TEST_P(RuleScriptTest, ScriptedScenarioGivesTheAnswersInTheScript) {
 INSTANTIATE_TEST_SUITE_P(All, RuleScriptTest, ::testing::ValuesIn(Scripts()),
                          [](const auto& script) { return script.param; });
 
-// The result of workers that push in a random order, each whenever the rule permits.
+// The result of a simulation in which workers push in a random order, each only when the rule permits.
 struct Trace {
   std::vector<DueUpdate> updates;
   uint64_t widest = 0;  // The largest number of applied pushes by which a worker led the slowest.

@@ -117,7 +117,7 @@ TEST_F(ChiefFilesTest, FilesOfTheChiefAreNotListedAsNeededOnHostsOfWorkers) {
 }
 
 TEST_F(ChiefFilesTest, CopiesAreReadInPlaceOfTheFilesOfTheChief) {
-  WriteCifar("b-0.bin", 400, 1);  // More bytes than one chunk.
+  WriteCifar("b-0.bin", 400, 1);  // This file needs more than one chunk.
   WriteCifar("b-[1].bin", 2, 2);
   WriteCifar("local.bin", 1, 3);
   const proto::Data data = Cifar({Chief("b-*.bin"), directory_.Path("local.bin")});
@@ -271,7 +271,7 @@ TEST_F(FaultyChiefTest, PathThatTheChiefListsOutsideTheCacheIsRefused) {
   EXPECT_THAT(std::string(Fetch(read).message()), HasSubstr("lists no file of chief://a"));
 }
 
-TEST(ChiefPathsTest, MembersOfArchivesKeepTheirNames) {
+TEST(ChiefPathsTest, ChiefPathIntoAnArchiveKeepsTheNameOfTheMember) {
   proto::Data data;
   data.mutable_npy()->set_train_images("chief://mnist.npz#x_train");
   const std::vector<ChiefPath> named = ChiefPathsOf(data).value();

@@ -38,7 +38,7 @@ TEST(ClassNotesTest, NoNoteIsMadeIfAllSplitsContainAllClasses) {
   LabelsOfSplits splits = {
       .train = Mixed(10, 500), .left_out = {}, .validation = Mixed(10, 100), .test = Mixed(10, 50)};
   EXPECT_THAT(ClassNotes(Validated(), 2, 10, splits), IsEmpty());
-  // A few samples may lack classes by chance.
+  // No notes are made for few samples, because they may lack classes by chance.
   splits.validation = Mixed(10, 3);
   splits.train.all = false;
   EXPECT_THAT(ClassNotes(Validated(), 2, 10, splits), IsEmpty());
@@ -46,7 +46,7 @@ TEST(ClassNotesTest, NoNoteIsMadeIfAllSplitsContainAllClasses) {
               IsEmpty());
 }
 
-TEST(ClassNotesTest, NoteNamesAClassThatOnlyValidationHasAndTheCause) {
+TEST(ClassNotesTest, NoteNamesAClassThatIsOnlyInTheValidationSplitAndSaysWhy) {
   const LabelsOfSplits splits = {
       .train = Sorted(0, 0, 100), .left_out = {}, .validation = Sorted(1, 1, 100), .test = {}};
   EXPECT_THAT(ClassNotes(Validated(), 1, 2, splits),
@@ -62,13 +62,13 @@ TEST(ClassNotesTest, NoteNamesClassesMissingInValidationBecauseFilesAreSorted) {
   EXPECT_THAT(
       ClassNotes(Validated(), 1, 10, splits),
       ElementsAre(AllOf(HasSubstr("no validation sample has classes 0 to 5"), HasSubstr("sorted by class"))));
-  // Here each file is sorted by class, but the files together are not.
+  // The training samples are now mixed, so the note need not name sorted files as the cause.
   splits.train = Mixed(10, 900);
   EXPECT_THAT(ClassNotes(Validated(), 1, 10, splits),
               ElementsAre(HasSubstr("no validation sample has classes 0 to 5")));
 }
 
-TEST(ClassNotesTest, NoteNamesALimitThatCutsOffWholeClassesOfSortedFiles) {
+TEST(ClassNotesTest, NoteNamesLimitSamplesIfItCutsOffWholeClassesOfSortedFiles) {
   proto::Data data;
   data.set_limit_samples(500);
   const LabelsOfSplits splits = {
@@ -79,7 +79,7 @@ TEST(ClassNotesTest, NoteNamesALimitThatCutsOffWholeClassesOfSortedFiles) {
                                 HasSubstr("data.limit_samples takes samples from the beginning"))));
 }
 
-TEST(ClassNotesTest, NoteNamesAClassThatOnlyTestSamplesOrNoSamplesHave) {
+TEST(ClassNotesTest, NoteNamesAClassThatIsOnlyInTheTestSplitOrInNoSplit) {
   LabelsOfSplits splits = {.train = Mixed(9, 450), .left_out = {}, .validation = {}, .test = Mixed(10, 50)};
   EXPECT_THAT(ClassNotes({}, 1, 10, splits),
               ElementsAre(AllOf(HasSubstr("no training sample has class 9, but test samples do"),

@@ -197,7 +197,7 @@ TEST_F(CsvTest, FirstSampleIsCheckedWhenTheSizesOfTheDataAreRead) {
                 AllOf(HasSubstr("train.csv"), HasSubstr(message)))
         << content;
   }
-  // The first line is the first sample, in each file.
+  // In each of the two files, the first line is a sample and not a header.
   proto::Job job = JobOf("1,2,3\n");
   job.mutable_data()->mutable_csv()->add_train(directory_.Write("more.csv", "1,2\n"));
   EXPECT_THAT(std::string(ReadDatasetSizes(job).status().message()),
@@ -334,7 +334,7 @@ TEST_F(CsvTest, NotesNameSkippedHeaderLinesAndLikelyMistakes) {
   std::string counted;
   for (int i = 0; i < 9; ++i) absl::StrAppend(&counted, i, ",7,1\n");
   EXPECT_THAT(notes(counted), ElementsAre(HasSubstr("column 0 counts the rows")));
-  // A line whose label is a number may be the first sample.
+  // There is no note about row numbers if the first column is the label.
   proto::Job job = JobOf("label,a\n0,5\n1,5\n2,5\n");
   job.mutable_data()->mutable_csv()->set_label_column(0);
   EXPECT_THAT(ReadDatasetSizes(job).value().notes, ElementsAre(HasSubstr("header line")));
@@ -348,7 +348,7 @@ TEST_F(CsvTest, EachFeatureOfATableIsStandardisedByItself) {
   job.mutable_data()->set_per_channel(true);
   EXPECT_THAT(scaling().mean, ElementsAre(1, 200, 7));
   EXPECT_THAT(scaling().deviation, ElementsAre(1, 100, 1)) << "a constant feature is only shifted";
-  // The job gives one mean per feature.
+  // Now the job gives one mean per feature.
   job.mutable_data()->clear_compute_standardisation();
   job.mutable_data()->clear_per_channel();
   for (const float mean : {1, 2, 3}) job.mutable_data()->add_mean(mean);

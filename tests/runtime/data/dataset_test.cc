@@ -153,7 +153,8 @@ TEST_F(DatasetTest, ScalingOfEachChannelIsComputedFromThePixelsOfThatChannel) {
   ExpectRefused({"data.deviation has 2 numbers", "[1, 2, 3]", "one per channel (3)"});
 }
 
-// Samples of floats so far from 0 that sums of their squares would lose the digits of their deviation.
+// The first feature's floats are so far from 0 that a deviation computed from the sum of their squares would
+// be imprecise.
 class FarFromZero final : public SampleSource {
  public:
   FarFromZero() : SampleSource({.shape = {1, 1, 2}, .type = ValueType::kFloat}, 4) {}

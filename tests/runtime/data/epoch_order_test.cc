@@ -109,7 +109,7 @@ struct Case {
   ShuffleRules shuffle;
   Sharding sharding;
   int64_t workers, batch, samples;
-  bool in_turns;  // Ranks take batches in turns.
+  bool in_turns;  // Ranks take whole batches in turns; otherwise they share each step.
 };
 
 std::string Name(const Case& c) {
@@ -187,7 +187,8 @@ TEST(EpochOrderTest, RankUsesOnlySamplesOfItsOwnShardExceptForLeftOverSamples) {
         }
       }
     }
-    // Only the samples that a rank has beyond the number of its positions are left over.
+    // If a rank has more samples than positions, the excess samples are used at positions of other ranks. All
+    // other samples are used at positions of their own rank.
     int64_t left_over = 0, of_others = 0;
     for (int64_t rank = 0; rank < c.workers; ++rank) {
       const int64_t own = std::count(owner.begin(), owner.end(), rank);
@@ -248,7 +249,8 @@ OrderRules BlockRules(int64_t samples, int64_t block, int64_t window) {
 }
 
 TEST(BlockShuffleTest, SamplesOfAWindowComeFromTheBlocksOfThatWindow) {
-  for (const int64_t samples : {1000, 1003, 1049, 40}) {  // The last block has 50, 3, 49 and 40 samples.
+  // The last blocks have 50, 3, 49 and 40 samples, respectively.
+  for (const int64_t samples : {1000, 1003, 1049, 40}) {
     const auto order = EpochOrders(BlockRules(samples, 50, 4)).Of(1);
     std::set<int64_t> seen_blocks, blocks;
     int64_t in_window = 0;
@@ -289,7 +291,7 @@ TEST(BlockShuffleTest, BlocksAreShuffledAndSamplesAreShuffledInsideEachWindow) {
   EXPECT_NE(next, first_window);
 }
 
-TEST(BlockShuffleTest, OrderOfVeryManySamplesIsComputed) {
+TEST(BlockShuffleTest, BlockOrderOfATrillionSamplesIsComputedOnDemand) {
   constexpr int64_t kSamples = 1'000'000'000'123;
   const auto order = EpochOrders(BlockRules(kSamples, 1024, 8)).Of(0);
   std::set<int64_t> samples, blocks;

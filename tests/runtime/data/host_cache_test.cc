@@ -135,7 +135,7 @@ TEST_F(HostCacheTest, EntriesNotReadFor60DaysAreRemoved) {
   write("samples-" + key, 61);
   write("samples-" + key + ".of", 61);
   write("records-" + key, 59);
-  write("pictures-" + key, 61);  // The entry is in use, because it is locked below.
+  write("pictures-" + key, 61);  // The lock below marks this entry as in use.
   write("notes-of-mine", 61);
   write("samples-" + key.substr(1), 61);
   const CacheLock lock = cache.Lock("pictures-" + key).value();

@@ -184,7 +184,7 @@ std::string Red() {
   return testing::Png(values, 2, 3, 3);
 }
 
-TEST_F(ImageFolderTest, OneColourPictureGivesAllSamplesColourChannels) {
+TEST_F(ImageFolderTest, OnePictureInColourGivesAllSamplesThreeChannels) {
   for (const char* red : {"train/cat/a.png", "train/cat/b.png", "train/dog/x.png"}) {
     for (const char* name : {"train/cat/a.png", "train/cat/b.png", "train/dog/x.png", "test/dog/y.png"}) {
       Write(name, name == std::string(red) || std::string(name) == "test/dog/y.png" ? Red() : Grey(7));
@@ -214,7 +214,7 @@ TEST_F(ImageFolderTest, ColourOfAJpegIsFoundBehindLongMetadataSegments) {
   }
 }
 
-TEST_F(ImageFolderTest, PictureThatIsFoundToBeInColourOnlyWhenReadIsAnError) {
+TEST_F(ImageFolderTest, GreyPictureThatHasChangedToColourWhenItIsReadIsAnError) {
   WritePets();
   const Datasets data = LoadDatasets(JobOf()).value();
   // The file has changed since its header was read, so it is treated like a file whose header was never read.
@@ -257,7 +257,8 @@ TEST_F(ImageFolderTest, NoteNamesTheSizesOfPicturesOfMixedSizes) {
   proto::Job job = JobOf();
   job.mutable_data()->mutable_image_folder()->clear_test();
   EXPECT_THAT(ReadDatasetSizes(job).value().notes, SizeIs(0));
-  // Every second dog becomes a JPEG of another size, with a long remark before its header.
+  // Every second picture of a dog is replaced with a JPEG of another size, which has a long metadata segment
+  // before its header.
   std::string jpeg = testing::Jpeg(testing::Gradient(16, 8, 1), 16, 8, 1);
   jpeg.insert(2, "\xff\xe1\xff\xff" + std::string(65533, 'x'));
   for (int i = 0; i < 30; i += 2) Write(absl::StrCat("train/dog/", i, ".png"), jpeg);

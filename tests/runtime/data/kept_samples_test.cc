@@ -52,7 +52,7 @@ class KeptSamplesTest : public ::testing::Test {
     idx.set_test_labels(Write("test-labels.gz", testing::Gzip(testing::IdxLabels(kTest, 5))));
     return Finished(job);
   }
-  // A job on lines of 600 numbers.
+  // A job on a CSV file of 600 lines with 600 numbers and a label each.
   proto::Job Csv() {
     std::string text;
     for (int i = 0; i < 600; ++i) {
@@ -271,7 +271,7 @@ TEST_F(KeptSamplesTest, RanksThatReadAtTheSameTimeShareOneCacheEntry) {
   EXPECT_EQ(Entries().size(), 3u);
 }
 
-// The text of a kept scaling says to which files it belongs.
+// A kept scaling (mean and deviation) says in its text which files it was computed from.
 TEST(KeptScalingTest, KeptScalingOfOtherFilesIsNotUsed) {
   const testing::TempDirectory cache;
   const KeptScaling::Origin origin = {.data = {}, .key = CacheKey().text(), .samples = 7, .channels = 2};

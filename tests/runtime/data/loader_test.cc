@@ -34,7 +34,7 @@ std::shared_ptr<const Dataset> CountingDataset(int64_t broken = -1) {
 }
 
 struct Threads {
-  int prefetch_batches;  // With 0 the loader has no threads.
+  int prefetch_batches;  // 0: the loader has no threads.
   int threads;
 };
 
@@ -115,7 +115,7 @@ TEST_P(BatchLoaderTest, BatchIsUnchangedWhileLaterBatchesAreBuilt) {
   ExpectBatch(loader_.Next().value(), next, order_.get());
 }
 
-TEST_P(BatchLoaderTest, LoaderWithTakenAheadOneAcceptsOneMoreAnnouncement) {
+TEST_P(BatchLoaderTest, LoaderWhoseCallerTakesOneBatchAheadAcceptsOneMoreAnnouncement) {
   BatchLoader::Options options = options_;
   options.taken_ahead = 1;
   std::vector<BatchBuffer> memory;
@@ -172,7 +172,7 @@ TEST_P(BatchLoaderTest, AugmentationDependsOnThePositionOfTheSampleInTheJob) {
                 std::vector<uint8_t>(batch.inputs + row * kElements, batch.inputs + (row + 1) * kElements));
     }
   }
-  loader.Announce(nullptr, {10, 17});  // Announced without an order, as for an evaluation.
+  loader.Announce(nullptr, {10, 17});  // There is no sample order, as in an evaluation.
   ExpectBatch(loader.Next().value(), {10, 17}, nullptr);
 }
 
@@ -191,7 +191,7 @@ class NotingSource final : public CountingSource {
   mutable std::string notes_;
 };
 
-TEST(BatchLoaderSourceTest, SourceIsToldOfASampleFourSamplesBeforeItIsRead) {
+TEST(BatchLoaderSourceTest, SourceIsToldToExpectASampleFourSamplesBeforeItIsRead) {
   const auto source = std::make_shared<NotingSource>();
   BatchBuffer first(8, kElements), second(8, kElements);
   const BatchLoader::Options options = {.prefetch_batches = 0, .threads = 1};

@@ -122,9 +122,9 @@ TEST_F(PackedPicturesTest, FileReplacedWithEqualSizeAndTimeIsReadAnew) {
   EXPECT_EQ(Read(*Open().value(), 3), other);
 }
 
-TEST_F(PackedPicturesTest, FewAndLargePicturesAreNotPacked) {
+TEST_F(PackedPicturesTest, TooFewOrTooLargePicturesAreNotPacked) {
   EXPECT_EQ(Open(kCount - 1).value(), nullptr);
-  // Pictures of the largest mean size are packed; with one byte more, they are not.
+  // Pictures of the largest mean size are packed; with one byte more in all, they are not.
   const std::string large(PackedPictures::kMostAverage, 'a');
   for (int64_t i = 0; i < kCount; ++i) Write(i, large);
   EXPECT_NE(Open().value(), nullptr);
@@ -187,7 +187,7 @@ TEST_F(PackedPicturesTest, ThreadsThatOpenAPackAtTheSameTimeShareIt) {
   EXPECT_THAT(Entries(), SizeIs(1));
 }
 
-// Tests packs with whole jobs.
+// Tests packs by loading the data of a job.
 class PackedFolderTest : public ::testing::Test {
  protected:
   PackedFolderTest() {

@@ -19,7 +19,7 @@ std::string ErrorOf(const std::string& path) { return std::string(ReadPictureFil
 
 TEST(PictureFilesTest, FileOfAnyLengthIsReadWhole) {
   const testing::TempDirectory directory;
-  constexpr int kPage = 1 << 16;  // Files of fewer bytes are read without asking for their size.
+  constexpr int kPage = 1 << 16;  // Smaller files are read without a query of their size.
   for (const int size : {1, 300'000, kPage - 1, kPage, kPage + 1, 2 * kPage, 5}) {
     std::string content;
     for (int i = 0; i < size; ++i) content.push_back(static_cast<char>(i * 2'654'435'761u >> 24));

@@ -125,7 +125,7 @@ TEST(PictureTest, JpegWithDamagedBitsIsDecodedAndATruncatedJpegIsRefused) {
   const std::string file = testing::Jpeg(testing::Gradient(32, 32, 1), 32, 32, 1);
   const size_t scan = file.find("\xff\xda");
   ASSERT_NE(scan, std::string::npos);
-  // The file has half of the coded bits and then the end marker. Decoders make up the missing pixels.
+  // The file has half of the coded bits and then the end marker. Decoders fill in the missing pixels.
   const std::string half = file.substr(0, scan + (file.size() - scan) / 2);
   Bytes values(32 * 32);
   EXPECT_TRUE(DecodePicture(Span(half + "\xff\xd9"), JpegName, {32, 32, 1}, false, values.data()).ok());

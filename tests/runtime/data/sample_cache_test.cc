@@ -202,18 +202,18 @@ INSTANTIATE_TEST_SUITE_P(Disk, DiskCacheTest, ::testing::Values(proto::Data::DIS
 
 class MemoryCacheTest : public SampleCacheTest {};
 
-TEST_P(MemoryCacheTest, MemoryIsFreedWithItsLastRank) {
+TEST_P(MemoryCacheTest, CacheMemoryIsFreedOnceItsLastRankHasClosedIt) {
   auto first = Open().value();
   auto second = Open().value();
   first.reset();
-  ExpectSamples(*Open().value());  // Opens the memory through `second`.
+  ExpectSamples(*Open().value());  // This dataset shares the memory of `second`.
   EXPECT_EQ(opened_, 1);
   second.reset();
   ASSERT_TRUE(Open().ok());
   EXPECT_EQ(opened_, 2);
 }
 
-TEST_P(MemoryCacheTest, NoteOfAnEarlierProcessWithTheSameProcessIdIsStale) {
+TEST_P(MemoryCacheTest, CacheFileOfAnEarlierProcessWithTheSameProcessIdIsStale) {
   const auto first = Open().value();
   const std::string note = OnlyFile();
   const int64_t start = ProcessStart(getpid()).value();
@@ -230,7 +230,7 @@ TEST_P(MemoryCacheTest, NoteOfAnEarlierProcessWithTheSameProcessIdIsStale) {
   }
 }
 
-TEST_P(MemoryCacheTest, NotesOfEndedRanksAreRemovedWhenARankOpensTheCache) {
+TEST_P(MemoryCacheTest, FilesOfCachesWithoutALivingRankAreRemovedWhenARankOpensACache) {
   ASSERT_TRUE(Open("old").ok());
   const auto kept = Open("new").value();
   EXPECT_THAT(ListDirectory(directory_.Path("cache")).value(),

@@ -76,7 +76,7 @@ void ExpectEveryPlaceOnce(const RankSplit& split) {
   for (int64_t rank = 0; rank < split.world(); ++rank) EXPECT_EQ(split.CountOf(rank), next[rank]) << rank;
 }
 
-TEST(RankSplitTest, IndicesOfARankNumberThePositionsOfThatRankInAscendingOrder) {
+TEST(RankSplitTest, EachRankNumbersItsPositionsInAscendingOrder) {
   for (const int64_t positions : {0, 1, 7, 12, 64, 101}) {
     for (const int64_t batch : {1, 2, 5, 12, 200}) {
       for (int64_t world = 1; world <= 5; ++world) {

@@ -1,5 +1,5 @@
-// Conformance suite of every Device's conversion between float32 and bfloat16. Instantiated like
-// DeviceConformance.
+// Conformance suite of every Device's conversion between float32 and bfloat16. device_conformance.h says how
+// to instantiate a suite.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_BFLOAT16_CONFORMANCE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_BFLOAT16_CONFORMANCE_H_
 

@@ -21,7 +21,7 @@ namespace tethys {
 struct DeviceCase {
   std::function<absl::StatusOr<std::unique_ptr<Device>>()> create;
   Arithmetic arithmetic;
-  int64_t most_rows = 1024;  // Rows of the largest batch; fewer for a slow device.
+  int64_t most_rows = 1024;  // The rows of the tests' largest batch; a slow device sets fewer.
 };
 
 class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
@@ -110,7 +110,8 @@ class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
   // The error of a result near `value` that comes from writing it as an activation.
   double StoredError(double value) const { return std::abs(value) * arithmetic_.StoredTolerance(0); }
 
-  // Steps that several tests share. The header with these tests (dense_conformance.h, ...) defines the steps.
+  // Checks and computations that several tests share. The header with these tests (dense_conformance.h, ...)
+  // defines them.
   void CheckDense(const DenseShape& shape);
   struct Loss {
     LossResult result;

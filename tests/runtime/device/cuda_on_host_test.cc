@@ -22,8 +22,9 @@ INSTANTIATE_TEST_SUITE_P(CudaOnHost, DeviceConformance, testing::ValuesIn(kCases
 INSTANTIATE_TEST_SUITE_P(CudaOnHost, Bfloat16Conformance, testing::Values(kCases[0]));
 INSTANTIATE_TEST_SUITE_P(CudaOnHost, ImageConformance, testing::ValuesIn(kCases));
 
-// A block adds up a few hundred rows; with more than one block per column, a second pass adds the sums of the
-// blocks. 35 columns are read one at a time, 40 columns in packs.
+// A block adds up a few hundred rows. If a column has more than one block, a second pass adds the sums of the
+// blocks. A thread reads one element at a time if there are 35 columns, and packs of several elements if
+// there are 40.
 TEST(CudaOnHost, ColumnSumsAreCorrectForAnyNumberOfRows) {
   for (const int64_t rows : {1, 8, 255, 256, 257, 5000}) {
     for (const int64_t columns : {35, 40}) {
@@ -38,8 +39,9 @@ TEST(CudaOnHost, ColumnSumsAreCorrectForAnyNumberOfRows) {
   }
 }
 
-// In the five shapes, the outputs of one, four, two, two and four images take a multiple of 16 bytes, so that
-// the next image's outputs are aligned. The last two shapes have packs of channels.
+// The convolution is lowered in parts of several images. The outputs of a part must take a multiple of 16
+// bytes, so that the next part's outputs are aligned: in the five shapes, a part is a multiple of one, four,
+// two, two and four images. In the last two shapes, the channels are read in packs.
 TEST(CudaOnHost, ConvolutionLoweredInPartsEqualsConvolutionLoweredAsAWhole) {
   auto device = cuda::CreateDevice({}).value();
   auto stream = device->CreateStream().value();
@@ -78,7 +80,8 @@ TEST(CudaOnHost, PooledMemoryIsFreedBeforeAnAllocationFails) {
   auto stream = device->CreateStream().value();
   auto conversion = device->CreateInputConversion(0, {}).value();
   const int64_t free = device->FreeMemory().value().value();
-  // Freed memory returns to the pool at once.
+  // The buffer of the first allocation is destroyed at once, so its memory returns to the pool. The second
+  // allocation succeeds only if the pool is freed.
   ASSERT_TRUE(device->Allocate(free / 8 * 5, MemoryKind::kDevice).ok());
   ASSERT_TRUE(device->Allocate(free / 8 * 6, MemoryKind::kDevice).ok());
   EXPECT_TRUE(conversion->Run(*stream, nullptr, nullptr).ok());

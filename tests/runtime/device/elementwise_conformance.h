@@ -191,7 +191,7 @@ TEST_P(DeviceConformance, ActivationsAgreeWithDoublePrecision) {
     for (size_t i = 0; i < x.size(); ++i) {
       const double expected = ActivationValue(function, x[i]);
       EXPECT_NEAR(values[i], expected, 1e-6 * std::abs(expected) + 1e-37 + StoredError(expected)) << x[i];
-      // The derivative is computed from y, so it is wrong by at most twice the error of y.
+      // The derivative is computed from y, so its error is at most twice the error of y.
       EXPECT_NEAR(gradients[i], dy[i] * ActivationDerivative(function, x[i]), 4e-7 + 3 * StoredError(dy[i]))
           << x[i];
     }

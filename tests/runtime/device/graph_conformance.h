@@ -1,4 +1,5 @@
-// Conformance suite of every Device that captures graphs. Instantiated like DeviceConformance.
+// Conformance suite of every Device that captures graphs. device_conformance.h says how to instantiate a
+// suite.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_GRAPH_CONFORMANCE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_GRAPH_CONFORMANCE_H_
 

@@ -20,12 +20,14 @@ inline Window DilatedWindow(int64_t size, int64_t dilation, int64_t padding) {
   return {axis, axis};
 }
 
-// LeNet's shapes; one channel; more channels than a vector register has lanes; odd sizes; strides that do not
-// divide the image; one-pixel windows, also with strides that skip pixels (for few channels and for many);
-// padding on one side or by TensorFlow's rule; different windows for height and width; groups, with one
-// channel each (depthwise) and with several; dilated windows; an image so large that the CPU computes its
-// gradient as a convolution with filters turned by 180 degrees; more lines of pixels than the GPU adds up in
-// parallel.
+// The shapes cover:
+// - LeNet's shapes, one channel, and more channels than a vector register has lanes
+// - odd sizes, and strides that do not divide the image
+// - one-pixel windows, also with strides that skip pixels (for few channels and for many)
+// - padding on one side or by TensorFlow's rule, and different windows for height and width
+// - groups, with one channel each (depthwise) and with several, and dilated windows
+// - an image so large that the CPU computes its gradient as a convolution with filters turned by 180 degrees
+// - more lines of pixels than the GPU adds up in parallel
 inline std::vector<ConvolutionShape> ConvolutionShapes() {
   return {
       {.rows = 7, .in = {28, 28, 1}, .out = 6, .window = SquareWindow(5, 1, 2, 2)},

@@ -13,7 +13,7 @@ namespace tethys {
 
 struct NetworkConvolution {
   ConvolutionShape shape;
-  int count;  // How many such convolutions the network has.
+  int count;  // The number of such convolutions in the network.
 };
 
 inline ConvolutionShape SameConvolution(int64_t rows, int64_t size, int64_t in, int64_t out, int64_t window,

@@ -210,7 +210,7 @@ TEST_P(DeviceConformance, LaterPartOfABatchDoesNotDecayTheMovingStatistics) {
     const std::vector<float> variances = variance.Host();
     changes.back().insert(changes.back().end(), variances.begin(), variances.end());
   }
-  // The first part has also decayed the old value by a tenth.
+  // The first part of a batch decays the old values by a tenth. A later part must not decay them.
   for (int i = 0; i < 6; ++i) {
     EXPECT_NEAR(changes[1][i] - changes[0][i], static_cast<float>(i + 1), 1e-4) << i;
   }
@@ -241,8 +241,9 @@ TEST_P(DeviceConformance, BatchWithoutSamplesOnlyDecaysMovingStatistics) {
   EXPECT_LE(RelativeError(variance.Host(), {2.7, 3.6}), 1e-6);
 }
 
-// The sums of workers that run one after the other. A worker's call returns the sum if it is known from
-// earlier rounds; otherwise it adds the worker's part to a sum that is known from the next round on.
+// Simulates all-reduces among workers that run one after the other in one process. All workers run again in
+// each round. If the sum of a call is known from earlier rounds, the call returns the sum. Otherwise the call
+// adds the worker's part, and the sum is known from the next round on.
 class SumsOfRounds final : public StreamReducer {
  public:
   explicit SumsOfRounds(Device& device) : device_(device) {}
@@ -268,7 +269,7 @@ class SumsOfRounds final : public StreamReducer {
   Device& device_;
   std::vector<std::vector<float>> sums_;
   size_t known_ = 0;
-  size_t call_ = 0;  // Number of this worker's next call.
+  size_t call_ = 0;  // The index of this worker's next call.
 };
 
 TEST_P(DeviceConformance, BatchNormalisationOverWorkersEqualsThatOfOneWholeBatch) {

@@ -40,7 +40,7 @@ inline void UpdateByDefinition(UpdateFormula formula, const UpdateRegion& region
   const bool lamb = formula == UpdateFormula::kLamb;
   const double decay = region.weight_decay;
   std::vector<double>& w = state[0];
-  std::vector<double> steps;  // With LARS, the steps before the momentum is added.
+  std::vector<double> steps;  // The steps before the trust ratio and, with LARS, before the momentum.
   double w_squares = 0, g_squares = 0, step_squares = 0;
   for (int64_t i = region.range.begin; i < region.range.end(); ++i) {
     const double mean = g[i] * 0.25;

@@ -76,7 +76,7 @@ TEST(OverrideTest, FieldOfAnotherStrategyIsRefused) {
               HasSubstr("'model.layer[1]' is dense, which has no fields of convolution"));
 }
 
-TEST(WithPlaceTest, ErrorThatBeginsWithAFieldGetsTheFieldsLineAndColumn) {
+TEST(WithPlaceTest, ErrorThatBeginsWithAFieldPathIsPrefixedWithItsLineAndColumn) {
   testing::TempDirectory directory;
   const std::string path = directory.path() + "/my.textproto";
   ASSERT_TRUE(WriteFileAtomically(path, "epochs: 3\nmodel {\n  layer { dense { units: 10 } }\n}\n").ok());
@@ -103,7 +103,8 @@ TEST(VariationTest, VariationAppliesOnlyToJobsThatUseTheVariedField) {
   EXPECT_EQ(StrategyName(mirrored.job), "mirrored");
   const std::vector<std::string> chosen_last = {"strategy.mirrored.gradients=FP32", "strategy=mirrored"};
   EXPECT_THAT(LoadJobVariant(path, {}, chosen_last)->varied, ::testing::ElementsAre(true, true));
-  // The strategy does not use the first of these fields of `tuning`, and uses the others.
+  // Parameter servers, the strategy of the file, use all of these fields except the first. The mirrored
+  // strategy uses the first and the last.
   const std::vector<std::string> tuning = {"tuning.bucket_bytes=4096", "tuning.message_bytes=4096",
                                            "tuning.partitioner.fixed.shards=2", "tuning.graph=false"};
   EXPECT_THAT(LoadJobVariant(path, {}, tuning)->varied, ::testing::ElementsAre(false, true, true, true));
@@ -113,7 +114,7 @@ TEST(VariationTest, VariationAppliesOnlyToJobsThatUseTheVariedField) {
               StartsWith("--vary=workers=0: workers is 0"));
 }
 
-TEST(OverrideTest, OverrideWithTheMemberThatTheFileHasKeepsItsFields) {
+TEST(OverrideTest, OverrideThatNamesTheStrategyOfTheFileKeepsItsFields) {
   EXPECT_EQ(Parsed(kJob, {"strategy=parameter_server"}).strategy().parameter_server().servers(), 2);
 }
 
@@ -220,7 +221,7 @@ TEST(OverrideTest, OverrideWithAModelFamilyReplacesTheLayersOfTheFile) {
   EXPECT_EQ(job->model().resnet().depth(), 18);
 }
 
-TEST(OverrideTest, DecoupledDecayThatLeavesNoParametersIsRefused) {
+TEST(OverrideTest, DecoupledDecayThatRemovesTheWholeParameterInAStepIsRefused) {
   EXPECT_THAT(
       ErrorOf(kJob, {"optimizer.decoupled_weight_decay=true", "optimizer.weight_decay=0.5",
                      "optimizer.learning_rate=0.8", "optimizer.scale_with_workers=true"}),

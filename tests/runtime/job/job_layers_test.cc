@@ -29,7 +29,7 @@ proto::Job Fields(const std::string& text) {
   return job;
 }
 
-// The result of putting `upper` over `lower`, on one line.
+// The job `lower` after PutOver has replaced its fields by those of `upper`, as text on one line.
 std::string Over(const std::string& upper, const std::string& lower) {
   proto::Job job = Fields(lower);
   PutOver(Fields(upper), job);
@@ -195,7 +195,7 @@ TEST_F(JobLayersTest, ErrorFoundAfterLoadingIsPrefixedWithLineAndColumnInTheBase
             base + ":3:3: model.layer[1]: too wide");
 }
 
-TEST_F(JobLayersTest, TextOfABaseThatIsNoJobIsRefusedWithItsPlace) {
+TEST_F(JobLayersTest, UnknownFieldInABaseIsRefusedWithFileLineAndColumn) {
   const std::string base = Write("base.textproto", "\nepoch: 5");
   EXPECT_THAT(Refusal(Write("job.textproto", "base: \"base.textproto\"")),
               AllOf(StartsWith(base + ":2:6: "), HasSubstr("did you mean 'epochs'?")));

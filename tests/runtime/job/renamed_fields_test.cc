@@ -44,7 +44,8 @@ constexpr Row kRows[] = {
      ".fixed.shards=2"},
 };
 
-// Flags that choose the strategy that the row's field belonged to, and threads for batches built ahead.
+// Flags that choose the strategy to which the row's field belonged, and that give the loader a thread which
+// can build batches ahead.
 std::vector<std::string> Flags(const Row& row) {
   const bool mirrored = absl::StartsWith(row.former, "strategy.mirrored");
   return {mirrored ? "strategy=mirrored" : "strategy=parameter_server", "data.loader_threads=1"};

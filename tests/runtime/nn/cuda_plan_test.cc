@@ -17,7 +17,7 @@ Model Parse(const std::string& layers, const Shape& sample, int64_t classes) {
   return Model::Create(config, sample, classes).value();
 }
 
-// A model with every kind of layer between images and a class.
+// A model that classifies images and has every kind of layer.
 Model MakeMixed() {
   return Parse(
       R"(layer { name: "a" convolution { filters: 8 kernel_size: 3 padding: SAME bias: false } }
@@ -99,7 +99,7 @@ void ExpectNear(const Results& found, const Results& expected, double tolerance)
   EXPECT_LE(Error(found.outputs, expected.outputs), tolerance);
 }
 
-TEST(CudaPlan, StepAgreesWithTheCpuWithActivationsInFloat32AndInBfloat16) {
+TEST(CudaPlan, CudaStepAgreesWithCpuStepForFloat32AndBfloat16Activations) {
   int number = 0;
   for (const Model& model : {MakeLenet({14, 14}, 5, {4, 6, 20, 10}), MakeMixed(), MakeMap()}) {
     SCOPED_TRACE(number++);

@@ -41,8 +41,8 @@ void Fill(Network& network) {
   for (int64_t row = 0; row < kRows; ++row) network.batch.labels[row] = static_cast<int32_t>(row % kClasses);
 }
 
-// Compares with `expected`, from index `next` on: the moving statistics after the step, and the loss of an
-// evaluation that uses these statistics.
+// Compares the moving statistics after the step, and then the loss of an evaluation that uses these
+// statistics, with `expected` from index `next` on.
 void ExpectStatisticsAgree(Network& network, const std::vector<float>& expected, size_t& next) {
   ASSERT_TRUE(network.plan->EnqueueStatistics(nullptr).ok());
   for (const Variable& statistic : network.model.statistics().variables()) {
@@ -58,8 +58,8 @@ void ExpectStatisticsAgree(Network& network, const std::vector<float>& expected,
   ++next;
 }
 
-// Compares with the reference the loss, and the gradients of all variables except the last dense layer's
-// weights.
+// Compares the loss, and the gradients of all variables except the last dense layer's weights, with the
+// reference.
 void ExpectAgrees(Network& network, const std::vector<float>& expected) {
   ASSERT_TRUE(network.plan->Forward(network.batch).ok());
   ASSERT_TRUE(network.Backward().ok());

@@ -128,7 +128,8 @@ TEST(MemoryForecast, CpuForecastHasNoBatchesCopiesOrWorkspaces) {
 }
 
 TEST(MemoryForecast, ForecastCountsBfloat16CopiesOfWeightsAndTheSharedWorkspace) {
-  // The layers have widths 4, 3 and 2. Both plans copy the weights.
+  // The layers have widths 4, 3 and 2. The training plan and the evaluation plan each hold a copy of the
+  // weights.
   MemoryNeeds needs = OnGpu(8);
   needs.activations = ElementType::kBfloat16;
   const MemoryForecast forecast = ForecastMemory(MakeMlp({2, 2}, {3, 2}), needs);

@@ -76,8 +76,8 @@ void CheckStep(const LayerGraph& graph, int64_t rows, bool trains, bool recomput
   Memory contents(memory.elements);
   const int layers = graph.layer_count();
   const auto size = [&](int value) { return rows * graph.elements(value); };
-  // The mark of each value's gradient. The inputs of a sum may share the mark and memory of the sum's
-  // gradient until a part is added to one of them.
+  // The mark of each value's gradient. Each input of a sum may share the mark and memory of the sum's
+  // gradient until another layer's contribution is added to the gradient of that input.
   std::vector<int> gradient(layers + 1);
   int next_mark = 10000;
   const auto expect_value = [&](int value) {
@@ -141,8 +141,8 @@ void CheckStep(const LayerGraph& graph, int64_t rows, bool trains, bool recomput
         }
       }
     }
-    // Writing the part of one input must change neither the part of another input nor the values that the
-    // layer reads.
+    // When the layer writes its contribution to one input's gradient, neither its contributions to other
+    // inputs nor the values that the layer reads may change.
     if (layer.use.backward_reads_output) expect_in_backward(i + 1);
     bool output_gradient_given_up = layer.use.overwrites_gradient && !graph.keeps_gradient(i);
     for (size_t j = 0; j < layer.inputs.size(); ++j) {
@@ -187,9 +187,9 @@ TEST(MemoryPlan, InputsOfASumShareItsGradientWithoutACopy) {
   EXPECT_NE(memory.parts[1][0], memory.gradients[3]) << "the branch's part is added";
 }
 
-// The layer `other` comes after the normalisation and reads value 1, too. Backward adds the part of `other`
-// to the gradient of value 1 before it comes to the normalisation, but the normalisation needs the sum's
-// gradient without this part.
+// The layer `other` comes after the normalisation and reads value 1, too. Backward adds the contribution of
+// `other` to the gradient of value 1 before it runs the normalisation, which needs the sum's gradient without
+// this contribution.
 TEST(MemoryPlan, InputsOfASumHaveSeparateGradientsIfALaterLayerReadsTheEarlierInput) {
   const GraphLayer product = {.inputs = {0}, .out = 64, .trains = true};
   const GraphLayer norm = {.inputs = {1}, .out = 64, .use = {.overwrites_gradient = true}};
@@ -323,7 +323,8 @@ TEST(MemoryPlan, ResidualBlockIsRecomputedFromTheRecomputedBlockBeforeIt) {
   EXPECT_THAT(repeated(1), testing::ElementsAre(1, 0, 1, 0, 1, 0, 1, 0, 0))
       << "the last is the model's output";
   EXPECT_THAT(repeated(2), testing::ElementsAre(1, 1, 0, 1, 1, 0, 1, 1, 0));
-  // The whole chain would be in memory at once as soon as backward begins, so the plan takes a shorter chain.
+  // Recomputing the longest possible chain of blocks would need memory for all their outputs at once when
+  // backward begins, so the plan recomputes shorter chains.
   const int64_t kept = PlanStepMemory(graph, 1, /*trains=*/true).elements;
   EXPECT_LE(PlanStepMemory(graph, 1, /*trains=*/true, /*recomputes=*/true).elements, kept - 4 * 64);
 }

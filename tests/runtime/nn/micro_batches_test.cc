@@ -24,7 +24,7 @@ struct Result {
   std::vector<float> statistics;
   double loss_sum = 0;
   double correct = 0;
-  std::vector<int64_t> announced;  // The number of ranges that each micro-batch announced.
+  std::vector<int64_t> announced;  // The number of gradient ranges that each micro-batch announced.
 };
 
 Result Step(const Model& model, int64_t samples, const PlanOptions& options) {
@@ -163,8 +163,8 @@ TEST(MicroBatches, GradientsOfFrozenLayersAreNotAddedUp) {
       "}");
   const Result whole = Step(model, 6, {.rows = 6});
   const Result parts = Step(model, 6, {.rows = 6, .micro_batches = 3});
-  // The gradients of the frozen layer are not compared: with several parts they are not written, and with one
-  // part nobody reads them.
+  // The gradients of the frozen layer are not compared. With several parts they are not written, and with one
+  // part they are not used.
   std::vector<double> expected, found;
   int64_t position = 0;
   for (const Variable& variable : model.variables().variables()) {

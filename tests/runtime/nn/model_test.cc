@@ -329,7 +329,7 @@ TEST(Model, BatchNormalisationOfVectorsButNotOfImagesNeedsTwoSamples) {
 
 TEST(Model, RefusesTooManyStatistics) {
   const std::string layers = "layer { name: 'norm' batch_normalisation {} } layer { dense { units: 2 } }";
-  constexpr int64_t kMost = int64_t{1} << 18;  // The most channels: each channel has two statistics.
+  constexpr int64_t kMost = int64_t{1} << 18;  // A model may have 2^19 statistics; a channel has two.
   EXPECT_EQ(Create(layers, {kMost}, 2).value().statistics().arena_size(), int64_t{1} << 19);
   const absl::Status status = Create(layers, {kMost + 1}, 2).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
@@ -374,7 +374,7 @@ TEST(Model, FrozenLayersBetweenTrainedLayersPassGradientsOn) {
   EXPECT_TRUE(model.graph().runs_backward(1));
 }
 
-TEST(Model, RefusesToFreezeLayersBelowTrainedOnesOrAllLayers) {
+TEST(Model, RefusesToFreezeAllLayersOrANormalisationAfterATrainedLayer) {
   ExpectRefused(absl::StrCat(kTwoBlocks, " frozen: 'norm'"), "layer 'norm'");
   ExpectRefused(absl::StrCat(kTwoBlocks, " frozen: 'norm'"),
                 "gradients do not pass through moving statistics");

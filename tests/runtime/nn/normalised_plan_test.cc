@@ -1,5 +1,5 @@
-// Tests plans of a model with batch normalisation, which depends on all rows of a batch at once: gradients,
-// padding rows, groups of rows, moving statistics.
+// Tests plans of a model with batch normalisation, which depends on all rows of a batch at once. The tests
+// check gradients, padding rows, groups of rows and moving statistics.
 #include <algorithm>
 #include <cmath>
 

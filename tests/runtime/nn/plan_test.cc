@@ -74,8 +74,8 @@ TEST(Plan, GradientsAreCorrectIfTheFirstLayerHasNoParameters) {
   ExpectGradientsOfCentralDifferences(pooled, 1e-5);
 }
 
-// Adds random layers to a model: branches that are added and joined, several readers of one value, layers
-// that read a value twice, layers before the first variable.
+// A random model. It may have branches that are added and joined, values with several readers, layers that
+// read a value twice, and layers before the first variable.
 class RandomModel {
  public:
   explicit RandomModel(uint64_t key) : random_(17, RandomPurpose::kTest, key) {

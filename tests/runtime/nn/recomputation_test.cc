@@ -6,8 +6,8 @@
 namespace tethys {
 namespace {
 
-// A model with every repeatable kind of layer, alone and in chains: after a normalisation, and through two
-// sums.
+// A model with every kind of layer whose output can be recomputed. Such layers stand alone and in chains,
+// among them an activation after a normalisation, and two sums in a row.
 Model RepeatableModel() {
   proto::Model config;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(

@@ -166,7 +166,7 @@ TEST(Zoo, DropoutFollowsTheDenseLayersOfVgg) {
 }
 
 // Printed layers can be copied into a job file, and mean the same there.
-TEST(Zoo, ExpandedLayersFormACompleteModel) {
+TEST(Zoo, LayersOfAnExpandedFamilyFormTheSameModelInAJobFile) {
   for (const char* text :
        {"resnet { depth: 18 }", "mobilenet {}", "vgg { depth: 11 batch_normalisation: true }"}) {
     const proto::Model layers = ExpandModel(Parse(text), 1000);

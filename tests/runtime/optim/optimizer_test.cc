@@ -163,7 +163,8 @@ class LocalStrategyTest : public testing::Test {
 TEST_F(LocalStrategyTest, UpdateDividesByTheGlobalBatchAndFollowsTheSchedule) {
   Start("learning_rate: 1 scale_with_workers: true sgd {} schedule { linear_decay {} }");
   const StepOutcome outcome = Step({.step = 6, .global_sample_count = 16, .schedule_position = 50}).value();
-  EXPECT_EQ(parameters_.data()[0], 0.5f);  // The parameter is 1 - (2 workers x 0.5) (8 / 16).
+  // The rate is 1 x 2 workers x 0.5 (half of the schedule has passed), and the mean gradient is 8 / 16.
+  EXPECT_EQ(parameters_.data()[0], 0.5f);
   EXPECT_EQ(outcome.version, 7);
   EXPECT_EQ(outcome.update_ns, kMicrosecond);
   EXPECT_EQ(outcome.staleness, 0);

@@ -59,7 +59,8 @@ TEST_F(ReplicaUpdateTest, UpdateChangesOnlyTrainableVariables) {
   }
 }
 
-// The parameters of a worker whose group changes after two of its four steps.
+// Compares the parameters of a worker whose group changes after two of its four steps with the parameters of
+// a worker whose group stays the same.
 TEST_F(ReplicaUpdateTest, NextReplicaUpdateContinuesWithTheSlotsOfTheFormerOne) {
   const auto size = static_cast<size_t>(variables_.arena_size());
   std::vector<std::vector<float>> results;

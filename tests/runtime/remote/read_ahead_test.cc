@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMost = 4;
 
-// A reader whose blocks take `time_of(blocks ahead)` each.
+// A reader that takes the time `time_of(n)` for each block while n blocks are fetched ahead.
 class Reader {
  public:
   explicit Reader(std::function<Nanoseconds(int64_t)> time_of) : time_of_(std::move(time_of)) {}
@@ -23,7 +23,7 @@ class Reader {
       ahead_.Advance(now_);
     }
   }
-  // Reads enough blocks for a search to end; returns the number of blocks ahead.
+  // Reads so many blocks that the search for the best number of blocks ahead ends. Returns that number.
   int64_t Settle() {
     Read(30 * ReadAhead::kTrainBlocks);
     return ahead_.blocks();
@@ -60,7 +60,8 @@ TEST(ReadAheadTest, SearchSettlesOnTheFewestBlocksAheadThatGiveTheFullRate) {
 }
 
 TEST(ReadAheadTest, BlocksFetchedBeforeTheNumberAheadChangesAreNotTimed) {
-  // After a change to fewer blocks ahead, reading the blocks that were already fetched takes no time.
+  // After the number of blocks ahead is lowered, several blocks are already fetched, and reading these takes
+  // no time.
   int64_t last = kMost, there = 0;
   Reader reader([&](int64_t ahead) -> Nanoseconds {
     there = ahead < last ? kMost : there - 1;

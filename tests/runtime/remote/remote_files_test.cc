@@ -35,7 +35,7 @@ TEST(BlockCacheTest, LeastRecentlyUsedBlockIsDropped) {
   get(1);
   get(2);
   get(1);
-  get(3);  // Drops block 2.
+  get(3);  // The cache drops block 2.
   EXPECT_EQ(fetches, 3);
   get(1);
   EXPECT_EQ(fetches, 3);
@@ -59,8 +59,8 @@ TEST(BlockCacheTest, MemoryOfADroppedBlockIsReusedForABlockOfTheSameSize) {
     return static_cast<int64_t>(spare);
   };
   for (int64_t block = 0; block < 8; ++block) EXPECT_LT(spare_for(block, kBytes), kBytes);
-  EXPECT_GE(spare_for(8, kBytes), kBytes);   // Drops block 0.
-  EXPECT_LT(spare_for(9, kBytes / 4), 100);  // Drops block 1, whose memory is too large.
+  EXPECT_GE(spare_for(8, kBytes), kBytes);   // The cache drops block 0.
+  EXPECT_LT(spare_for(9, kBytes / 4), 100);  // The cache drops block 1, whose memory is too large.
 }
 
 TEST(BlockCacheTest, FailedFetchIsNotCached) {
@@ -126,7 +126,7 @@ TEST(RemoteFilesTest, SmallReadsOfOneBlockNeedOneRequest) {
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_EQ((*file)->size(), 1234);
   for (int64_t offset = 399; offset >= 300; --offset) EXPECT_EQ(Read(**file, offset, 1)[0], content[offset]);
-  EXPECT_EQ(opened.transport->requests().size(), 2);  // A HEAD and one range.
+  EXPECT_EQ(opened.transport->requests().size(), 2);  // One HEAD request and one request for a range.
   EXPECT_EQ(Read(**file, 1150, 84), content.substr(1150));
 }
 
@@ -141,11 +141,12 @@ TEST(RemoteFilesTest, ReadsWithBlocksFetchedAheadReturnTheFilesBytes) {
     all += Read(**file, offset, std::min<size_t>(37, 9876 - offset));
   }
   EXPECT_EQ(all, content);
-  EXPECT_EQ(opened.transport->requests().size(), 1 + 99);  // A request for each block.
+  EXPECT_EQ(opened.transport->requests().size(), 1 + 99);  // One HEAD request and one for each block.
 }
 
 TEST(RemoteFilesTest, RandomReadsOfMuchDataFetchLittleMoreThanTheyRead) {
-  // The cache has room for 4,096 bytes.
+  // The cache holds 4,096 bytes. Of a file that fits into the cache, blocks of 100 bytes are fetched, of a
+  // larger file blocks of 10 bytes.
   for (const auto& [size, fetched] : {std::pair{4000, 100}, {5000, 10}}) {
     const std::string content = Pattern(size);
     const Opened opened =

@@ -1,4 +1,5 @@
-// An HTTP transport whose answers a function of the test computes, and a client that uses it.
+// An HTTP transport that calls a function of the test to compute each answer, and a client that uses the
+// transport.
 #ifndef TETHYS_TESTS_RUNTIME_REMOTE_SCRIPTED_TRANSPORT_H_
 #define TETHYS_TESTS_RUNTIME_REMOTE_SCRIPTED_TRANSPORT_H_
 

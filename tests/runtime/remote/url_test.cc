@@ -74,7 +74,7 @@ TEST(UrlTest, RedirectLocationsAreResolvedAgainstTheUrlThatAnswered) {
   }
 }
 
-TEST(UrlTest, PortOfTheNextHostWithAPortAppliesToHostsWithoutOne) {
+TEST(UrlTest, HostWithoutAPortGetsThePortOfTheNextHostThatHasOne) {
   EXPECT_THAT(HostList("a,b:1,c,d:2", 9).value(), ElementsAre("a:2", "b:1", "c:2", "d:2"));
   EXPECT_THAT(HostList("a,[::1]", 9).value(), ElementsAre("a:9", "[::1]:9"));
 }

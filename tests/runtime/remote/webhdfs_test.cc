@@ -83,7 +83,7 @@ TEST(WebhdfsTest, RequestIsRetriedWhileAllNameNodesAreInSafeMode) {
   });
   EXPECT_EQ(Fetch(scripted).value(), "2345");
   EXPECT_THAT(scripted.pauses,
-              // The cluster has two NameNodes, so six answers are three rounds.
+              // The client has asked both NameNodes three times, with a pause after each time.
               ElementsAre(kSecond / 2, kSecond, 2 * kSecond));
 }
 

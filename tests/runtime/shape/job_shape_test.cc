@@ -64,7 +64,7 @@ TEST(JobShapeTest, StrategiesOfOneFamilyWithDifferentStalenessBoundsAreUnequal) 
   EXPECT_NE(three, four);
 }
 
-TEST(JobShapeTest, OnlyServersThatUpdateByPushesCanUseThePushMean) {
+TEST(JobShapeTest, OnlyAsynchronousAndStaleSynchronousServersCanUseThePushMean) {
   const auto servers = [](const std::string& consistency) {
     return JobOf("strategy { parameter_server { " + consistency + " } }").strategy().parameter_server();
   };

@@ -73,7 +73,7 @@ TEST(ShapeTraitsTest, UnknownStrategyHasNeitherServersNorLockStep) {
   EXPECT_FALSE(unknown.servers());
 }
 
-TEST(ShapeTraitsTest, EachStrategyFamilyGetsBatchesInStepInRoundsOrOnDemand) {
+TEST(ShapeTraitsTest, StrategyFamilyDecidesWhetherBatchesComeInStepInRoundsOrOnDemand) {
   for (const StrategyFamily family :
        {StrategyFamily::kLocal, StrategyFamily::kMirrored, StrategyFamily::kBulkSynchronous}) {
     EXPECT_EQ(TraitsOf(family).batches, Batches::kInStep) << TraitsOf(family).name;

@@ -6,7 +6,7 @@ namespace {
 constexpr char kWhole[] = "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f";
 constexpr char kPart[] = "MIG-ffffffff-ffff-ffff-ffff-ffffffffffff";
 int begun = 0;
-char whole, part;  // Their addresses are the device handles.
+char whole, part;  // The addresses of these variables are the device handles.
 struct {
   unsigned number, percent;
 } processes[512];

@@ -69,7 +69,7 @@ TEST_F(GpuCompanyTest, IdleProcessIsCountedWithAShareOfZero) {
   EXPECT_EQ(reading.share, 0);
 }
 
-TEST_F(GpuCompanyTest, OnlyProcessIdThatAppearsAfterCreationIsTakenForThisProcess) {
+TEST_F(GpuCompanyTest, SoleProcessIdThatAppearsAfterCreationIsTakenForThisProcess) {
   const GpuCompanyReading reading = Reading({{7, 30}}, {{7, 30}, {4'000'000, 55}});
   EXPECT_EQ(reading.processes, 1);
   EXPECT_DOUBLE_EQ(reading.share.value(), 0.3);

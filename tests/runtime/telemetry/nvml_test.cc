@@ -95,7 +95,7 @@ TEST(Nvml, SamplerAddsGpuReadingsToSamplesOfTheProcessAndNotOfTheMachine) {
   EXPECT_EQ(samples[2].gpu_percent(), 75);
   EXPECT_EQ(samples[2].gpu_memory_bytes(), int64_t{3} << 30);
   EXPECT_EQ(samples[2].gpu_power_watts(), 412.5);
-  EXPECT_FALSE(samples[3].has_gpu_percent());  // The sample of the machine.
+  EXPECT_FALSE(samples[3].has_gpu_percent());  // This is a sample of the machine.
 }
 
 }  // namespace

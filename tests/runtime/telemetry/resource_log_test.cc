@@ -46,7 +46,7 @@ class ResourceLogTest : public ::testing::Test {
   std::unique_ptr<ResourceLog> log_ = ResourceLog::Open(directory_.path(), 100 * kSecond).value();
 };
 
-TEST_F(ResourceLogTest, WritesALinePerSampleOnTheChiefsClock) {
+TEST_F(ResourceLogTest, EachSampleBecomesALineWithTheTimeOnTheChiefsClock) {
   ASSERT_TRUE(log_->Add("a", "worker 0", Sample(1, 50, 7), 101 * kSecond).ok());
   EXPECT_EQ(Csv(), std::string(kResourcesCsvHeader) + "\n2.000,a,worker 0,50.0,7,7,0,0,0,,,\n");
 }

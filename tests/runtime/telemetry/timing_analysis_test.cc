@@ -42,7 +42,7 @@ TEST(TimingAnalysis, IterationsOfLaterEpochsCountForTmiAvgButNotForTheEstimates)
   EXPECT_FALSE(analysis.estimates[2].has_value());
 }
 
-TEST(TimingAnalysis, TooFewIterationsLeaveValuesAbsent) {
+TEST(TimingAnalysis, AverageAndEstimatesAreAbsentIfThereAreTooFewIterations) {
   EXPECT_FALSE(Analyse(Times({}), 1).beta.has_value());
   const TimingAnalysis one = Analyse(Times({10}), 1);
   EXPECT_DOUBLE_EQ(one.first_iteration, 10);
@@ -58,7 +58,7 @@ TEST(TimingAnalysis, LockStepIterationTakesTheTimeOfItsSlowestWorker) {
   EXPECT_THAT(slowest.early(), ElementsAre(FromSeconds(10), FromSeconds(3), FromSeconds(5)));
 }
 
-TEST(TimingAnalysis, MeanAnalysisIsOverTheWorkersThatHaveAValue) {
+TEST(TimingAnalysis, MeanOfAnalysesLeavesOutWorkersWithoutAValue) {
   const TimingAnalysis mean =
       Mean({Analyse(Times({10, 2, 2}), 6), Analyse(Times({4, 4, 4}), 6), Analyse(Times({1}), 6)});
   EXPECT_DOUBLE_EQ(mean.first_iteration, 5);

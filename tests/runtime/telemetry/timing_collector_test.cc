@@ -114,7 +114,7 @@ TEST_F(TimingCollectorTest, ThroughputCountsSamplesWhoseRecordsWereLost) {
   EXPECT_DOUBLE_EQ(summary.timing().samples_per_second(), 128);
 }
 
-TEST_F(TimingCollectorTest, SummaryHoldsMeansPerStep) {
+TEST_F(TimingCollectorTest, SummaryHasTheMeanTimeOfEachPhasePerStep) {
   const auto collector = Open(2);
   Add(*collector, {Record(0, 0, 100'000), Record(0, 1, 200'000)});
   Add(*collector, {Record(1, 0, 100'000), Record(1, 1, 400'000)});
@@ -132,7 +132,7 @@ TEST_F(TimingCollectorTest, SummaryHoldsMeansPerStep) {
   EXPECT_DOUBLE_EQ(summary.communication().bytes_in_per_step(), 55);
 }
 
-TEST_F(TimingCollectorTest, IterationsInLockStepAreTheSlowestWorkersSteps) {
+TEST_F(TimingCollectorTest, LockStepIterationTakesTheStepTimeOfTheSlowestWorker) {
   const auto collector = Open(2, /*lock_step=*/true);
   Add(*collector,
       {Record(0, 0, kSecond), Record(0, 1, 2 * kSecond), Record(1, 0, kSecond), Record(1, 1, 4 * kSecond)});
@@ -269,7 +269,7 @@ TEST_F(TimingCollectorTest, AttemptThatBeginsToTrain_RemovesTableLinesOfUndoneSt
   EXPECT_FALSE(FileExists(run_dir_ + "/steps.csv.tmp"));
 }
 
-// The attempt has trained everything, but its test or its summary is missing.
+// Earlier attempts have trained everything, but the job's test or summary is missing.
 TEST_F(TimingCollectorTest, AttemptWithoutTraining_KeepsTheLineOfTheEpochThatMaxStepsEnded) {
   WriteEpochs({"1,4,0.5,,,,1,0,0,0,", "2,6,0.4,,,,1,0,0,0,"});
   state_.set_epoch(1);
@@ -331,7 +331,7 @@ TEST_F(TimingCollectorTest, TableThatIsASymbolicLink_StaysALink) {
   EXPECT_TRUE(std::filesystem::is_symlink(run_dir_ + "/epochs.csv"));
 }
 
-TEST_F(TimingCollectorTest, FileWithoutTheColumnsOfARunsTable_IsRefused) {
+TEST_F(TimingCollectorTest, ExistingTableFileWithoutTheExpectedColumns_IsRefused) {
   for (const std::string& text :
        {std::string("step,name\n0,1\n"), std::string("\n"), std::string(100000, 'x') + "\n"}) {
     std::ofstream(run_dir_ + "/steps.csv") << text;

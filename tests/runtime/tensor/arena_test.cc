@@ -10,7 +10,7 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kHugePage = (2 << 20) / sizeof(float);  // In elements.
+constexpr int64_t kHugePage = (2 << 20) / sizeof(float);  // The number of elements in a huge page.
 
 bool AllEqual(const Arena& arena, float number) {
   return std::all_of(arena.data(), arena.data() + arena.size(), [=](float value) { return value == number; });

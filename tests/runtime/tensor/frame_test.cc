@@ -71,7 +71,7 @@ TEST(FrameTest, EncodedFrameHasTheDocumentedByteLayout) {
   EXPECT_EQ(Word(bytes, 100, 4), 0x05060708);
 }
 
-TEST(FrameTest, OfFieldsForSingleKindsOnlyTheFieldOfTheFramesKindIsEncoded) {
+TEST(FrameTest, FieldThatOnlyOneKindOfFrameUsesIsEncodedOnlyInFramesOfThatKind) {
   Frame frame = Sample();
   frame.global_sample_count = 1;
   frame.staleness = 2;

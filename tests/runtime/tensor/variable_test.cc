@@ -117,7 +117,7 @@ TEST(InitialValues, BilinearFiltersEnlargeEachChannelByInterpolation) {
   ASSERT_TRUE(set.Add("up/filters", {2, 4, 4, 2}, kBilinearLayout, InitialValue::kBilinear, 32, 32).ok());
   std::vector<float> values(64);
   set.FillInitialValues(1, {0, 64}, values.data());
-  // The weights for a factor of 2, by Long et al. 2015.
+  // The weights of Long et al. 2015 for enlargement by a factor of 2.
   const float weights[] = {0.25f, 0.75f, 0.75f, 0.25f};
   for (int64_t i = 0; i < 64; ++i) {
     const int64_t in = i / 32, y = i / 8 % 4, x = i / 2 % 4, out = i % 2;
