@@ -28,16 +28,27 @@ option(TETHYS_CHECK_ONLY "Neither link tests nor compile the GPU's code" OFF)
 
 # Every target gets this option, because only targets with the same options can share the precompiled headers.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-pthread>)
+# ccache may find headers that Clang precompiled in an earlier build. They must not name the times of the files that they
+# were made from, because that build generated some of these files at another time.
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")
+endif()
 
-# Options of tests that compute little.
+# Tests that compute little link this library, so that they are compiled without optimisation.
 add_library(tethys_unoptimized INTERFACE)
 target_compile_options(tethys_unoptimized INTERFACE -O0)
+
+# Targets whose size matters more than their speed link this library (tethys_small in TethysTargets.cmake).
+add_library(tethys_small_options INTERFACE)
+if(NOT TETHYS_SANITIZER AND NOT TETHYS_CHECK_ONLY)
+  target_compile_options(tethys_small_options INTERFACE -Os -ffunction-sections -fdata-sections)
+endif()
 
 # Only .ci/run sets this option: another version of a compiler or library may give new warnings, and these
 # must not keep users from building.
 option(TETHYS_WARNINGS_AS_ERRORS "Stop the build at a warning" OFF)
 
-# Linked by every target with code of our own, never by generated code.
+# Every target with hand-written code links this library. Targets with only generated code do not.
 add_library(tethys_warnings INTERFACE)
 target_compile_options(tethys_warnings INTERFACE -Wall -Wextra $<$<BOOL:${TETHYS_WARNINGS_AS_ERRORS}>:-Werror>
   -Wno-sign-compare -Wnon-virtual-dtor -Woverloaded-virtual)

@@ -9,14 +9,11 @@ function(tethys_library name)
   target_precompile_headers(${name} REUSE_FROM tethys_precompiled)
 endfunction()
 
-# tethys_small(NAME): compiles a target for size, because the bundle travels to every machine of a job. Use it
-# for code whose speed does not matter: texts, tables, generated messages.
+# tethys_small(NAME): compiles a target for size, because the bundle (the program and its libraries in one file) is
+# copied to every machine of a job. Use it for code whose speed does not matter: texts, tables, generated messages.
 function(tethys_small name)
-  if(TETHYS_SANITIZER OR TETHYS_CHECK_ONLY)
-    return()
-  endif()
-  target_compile_options(${name} PRIVATE -Os -ffunction-sections -fdata-sections)
-  set_target_properties(${name} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
+  target_link_libraries(${name} PRIVATE tethys_small_options)
+  set_target_properties(${name} PROPERTIES PRECOMPILE_HEADERS_REUSE_FROM tethys_precompiled_small)
 endfunction()
 
 # tethys_embed(NAME FUNCTION FILE): embeds FILE in the library NAME. absl::string_view tethys::FUNCTION()
@@ -45,7 +42,7 @@ function(tethys_test name)
   endif()
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 600)  # Ends a test that hangs; far more than a slow machine needs, even with a sanitizer.
+    set(ARG_TIMEOUT 600)  # In seconds: far more than a test needs, even on a slow machine with a sanitizer.
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
 endfunction()

@@ -2,7 +2,9 @@
 // project. A compiler does not notice a missing header if that header is precompiled
 // (cmake/TethysPrecompiled.cmake), so the test reads the sources. It knows the names of precompiled headers
 // only; the compiler checks all other names.
+#include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
@@ -12,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/file.h"
@@ -47,6 +50,7 @@ const std::map<std::string, std::string> kNames = {
     {"cstring",
      "std::memchr std::memcmp std::memcpy std::memmove std::memset std::strcmp std::strerror std::strlen "
      "std::strncmp"},
+    {"deque", "std::deque"},
     {"functional", "std::function std::greater std::hash std::less std::ref std::reference_wrapper"},
     {"map", "std::map std::multimap"},
     {"memory",
@@ -61,15 +65,61 @@ const std::map<std::string, std::string> kNames = {
     {"utility", "std::exchange std::forward std::make_pair std::move std::pair std::swap"},
     {"vector", "std::vector"},
     {"absl/status/status.h", ""},    // Included by runtime/base/status.h, and declared by generated code.
-    {"absl/status/statusor.h", ""},  // As above.
+    {"absl/status/statusor.h", ""},  // Like absl/status/status.h.
     {"absl/strings/str_cat.h", "absl::AlphaNum absl::StrAppend absl::StrCat"},
+    {"absl/strings/str_format.h", "absl::FPrintF absl::StrAppendFormat absl::StrFormat"},
     {"absl/strings/str_join.h", "absl::StrJoin"},
     {"absl/strings/str_split.h", "absl::StrSplit"},
     {"absl/synchronization/mutex.h", "absl::Mutex absl::MutexLock"},
     {"absl/time/clock.h", "absl::Now absl::SleepFor"},
+    {"absl/types/optional.h", "absl::make_optional absl::nullopt absl::optional"},
     {"absl/types/span.h", "absl::MakeConstSpan absl::MakeSpan absl::Span"},
+    {"absl/types/variant.h",
+     "absl::get absl::get_if absl::holds_alternative absl::monostate absl::variant absl::visit"},
     {"google/protobuf/message.h", ""},  // Included by all generated messages.
 };
+
+// The words of the list `name` in cmake/TethysPrecompiled.cmake.
+std::vector<std::string> ListOf(const std::string& name) {
+  const std::string cmake = *ReadFile(TETHYS_SOURCE "/cmake/TethysPrecompiled.cmake");
+  const std::string opening = absl::StrCat("set(", name, " ");
+  const size_t begin = cmake.find(opening);
+  if (begin == std::string::npos) return {};
+  const std::string list =
+      cmake.substr(begin + opening.size(), cmake.find(')', begin) - begin - opening.size());
+  return absl::StrSplit(list, absl::ByAnyChar(" \n"), absl::SkipEmpty());
+}
+
+// The C++ names of the messages, enumerations and enumerators that `proto`, a file of message definitions,
+// defines outside other messages.
+std::string NamesOfMessages(const std::string& proto) {
+  std::vector<std::string> names;
+  bool in_enum = false;
+  for (absl::string_view line : absl::StrSplit(proto, '\n')) {
+    const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    const bool outermost = !absl::StartsWith(line, " ");
+    if (outermost && words.size() > 1 && (words[0] == "message" || words[0] == "enum")) {
+      names.push_back(absl::StrCat("proto::", words[1]));
+      in_enum = words[0] == "enum";
+    } else if (outermost && !words.empty() && words[0] == "}") {
+      in_enum = false;
+    } else if (in_enum && words.size() > 2 && words[1] == "=") {
+      names.push_back(absl::StrCat("proto::", words[0]));
+    }
+  }
+  return absl::StrJoin(names, " ");
+}
+
+// The includes of the header that is generated for `proto`.
+std::string GeneratedIncludes(const std::string& proto) {
+  std::string includes;
+  for (absl::string_view line : absl::StrSplit(proto, '\n')) {
+    const std::vector<absl::string_view> parts = absl::StrSplit(line, '"');
+    if (parts.size() < 3 || !absl::StartsWith(line, "import ")) continue;
+    absl::StrAppend(&includes, "#include \"", absl::StripSuffix(parts[1], ".proto"), ".pb.h\"\n");
+  }
+  return includes;
+}
 
 // The names in `source`, each with its namespaces ("std::max", "int64_t"), outside comments and strings.
 std::set<std::string> NamesIn(const std::string& source) {
@@ -147,7 +197,7 @@ class Sources {
     return within != file.names.end() && absl::StartsWith(*within, name + "::");
   }
 
-  // Adds the headers that `path` includes, and those that the project's headers among them include.
+  // Adds the headers that `path` includes, directly or through headers of the project.
   void Collect(const std::string& path, std::set<std::string>& included) const {
     const auto file = files_.find(path);
     if (file == files_.end()) return;
@@ -159,7 +209,7 @@ class Sources {
   std::map<std::string, File> files_;
 };
 
-TEST(PrecompiledNamesTest, EverySourceIncludesTheHeadersOfItsNames) {
+TEST(PrecompiledNamesTest, EverySourceIncludesTheHeadersOfTheNamesThatItUses) {
   const std::map<std::string, std::string> files = testing::SourceFiles(
       TETHYS_SOURCE, {"runtime", "collectives", "ps", "workers", "deploy", "tests", "examples"});
   EXPECT_GT(files.size(), 900);
@@ -167,19 +217,38 @@ TEST(PrecompiledNamesTest, EverySourceIncludesTheHeadersOfItsNames) {
   for (const auto& [path, source] : files) {
     if (!absl::EndsWith(path, ".cu")) sources.Add(path, source);  // CUDA's code is not precompiled.
   }
-  EXPECT_THAT(sources.Missing(kNames), IsEmpty());
+  std::map<std::string, std::string> names = kNames;
+  const std::vector<std::string> messages = ListOf("precompiled_messages");
+  EXPECT_GT(messages.size(), 4);
+  for (const auto& entry : std::filesystem::directory_iterator(TETHYS_SOURCE "/proto")) {
+    if (entry.path().extension() != ".proto") continue;
+    const std::string name = entry.path().stem(), header = absl::StrCat("proto/", name, ".pb.h");
+    const std::string proto = *ReadFile(entry.path());
+    sources.Add(header, GeneratedIncludes(proto));
+    const bool precompiled = std::find(messages.begin(), messages.end(), name) != messages.end();
+    if (precompiled) names[header] = NamesOfMessages(proto);
+  }
+  EXPECT_THAT(sources.Missing(names), IsEmpty());
 }
 
 TEST(PrecompiledNamesTest, TheTableHasARowForEachPrecompiledHeader) {
-  const std::string cmake = *ReadFile(TETHYS_SOURCE "/cmake/TethysPrecompiled.cmake");
-  const size_t begin = cmake.find("set(precompiled_headers"), end = cmake.find(')', begin);
-  ASSERT_NE(end, std::string::npos);
   std::set<std::string> precompiled, rows;
-  for (absl::string_view word : absl::StrSplit(cmake.substr(begin, end - begin), absl::ByAnyChar(" \n"))) {
-    if (absl::StartsWith(word, "<")) precompiled.emplace(word.substr(1, word.size() - 2));
+  for (absl::string_view word : ListOf("precompiled_headers")) {
+    precompiled.emplace(word.substr(1, word.size() - 2));
   }
   for (const auto& [header, names] : kNames) rows.insert(header);
   EXPECT_EQ(rows, precompiled);
+}
+
+TEST(PrecompiledNamesTest, NamesOfMessagesAreThoseOutsideOtherMessages) {
+  EXPECT_EQ(NamesOfMessages("message Job {\n  enum Kind {\n    A = 0;\n  }\n  int32 index = 1;\n}\n"
+                            "enum Role {\n  WORKER = 0;\n}\n"),
+            "proto::Job proto::Role proto::WORKER");
+}
+
+TEST(PrecompiledNamesTest, GeneratedHeaderIncludesTheHeadersOfItsImports) {
+  EXPECT_EQ(GeneratedIncludes("syntax = \"proto3\";\nimport \"proto/job.proto\";\n"),
+            "#include \"proto/job.pb.h\"\n");
 }
 
 TEST(PrecompiledNamesTest, NamesInCommentsAndStringsAreIgnored) {

@@ -3,7 +3,8 @@
 #
 #   tests/run.sh          all tests, in the release build
 #   tests/run.sh quick    without the tests labelled slow or cluster
-#   tests/run.sh asan     all tests not labelled cluster, under AddressSanitizer and UndefinedBehaviorSanitizer
+#   tests/run.sh asan     all tests not labelled cluster, under AddressSanitizer and UndefinedBehaviorSanitizer, built by
+#                         Clang 14, which Debian 12 has
 #   tests/run.sh tsan     the tests labelled tsan under ThreadSanitizer
 #
 # Installs missing packages. TESTS=REGEX runs only the tests whose names match; TETHYS_CMAKE_FLAGS gives CMake further flags.
@@ -27,16 +28,25 @@ case $mode in
     ;;
 esac
 
-install_missing "${BUILD_PACKAGES[@]}" "${DATA_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+packages=("${BUILD_PACKAGES[@]}" "${DATA_PACKAGES[@]}" "${TEST_PACKAGES[@]}")
+if [[ $mode == asan ]]; then packages+=("${LINT_PACKAGES[@]}"); fi
+install_missing "${packages[@]}"
 # shellcheck disable=SC2086
 cmake --preset "$preset" -DTETHYS_BUILD_TESTS=ON ${TETHYS_CMAKE_FLAGS:-}
+if [[ $mode == asan ]] && ! grep -q '^TETHYS_SANITIZER:.*=address$' build/asan/CMakeCache.txt; then
+  # CMake forgets the settings of a folder when its compiler changes.
+  echo "tests/run.sh: build/asan was made with another compiler: remove this folder" >&2
+  exit 1
+fi
 
 targets=(all)
 if [[ $mode == tsan ]]; then
-  # A test has the name of its target. Building only the listed tests builds no code that uses gRPC.
+  # Each test has the name of its CMake target. Building only the targets of these tests avoids building code
+  # that uses gRPC.
   mapfile -t targets < <(ctest --preset tsan --show-only | sed -nE 's/^ *Test +#[0-9]+: +//p')
 fi
 cmake --build --preset "$preset" --target "${targets[@]}"
 
-# Tests in which a silent process counts as lost run alone (tests/integration/CMakeLists.txt), all others two at a time.
-ctest --preset "$preset" --parallel 2 --no-tests=error "${select[@]}"
+# Three tests run at a time, because tests of several processes wait for most of their time. A test runs alone if a silent
+# process counts as lost in it (tests/integration/CMakeLists.txt).
+ctest --preset "$preset" --parallel 3 --no-tests=error "${select[@]}"

@@ -8,15 +8,17 @@
 #                 (described in bench/peers/torch_gpu_step.py). Rounds of both alternate, and the median of the rounds'
 #                 ratios is reported; it has limits in float32 only
 #   large         the same for ResNet50, VGG16 and MobileNet on pictures of 224 x 224, in one round and without limits
-#   sweep         step time over the batch, 1 to 70, of the networks of study 3: for SWEEP_SECONDS each, by default 60
+#   sweep         step time over the batch, 1 to 70, of the networks of study 3
+#                 (examples/studies/003_sweep_*.textproto): for SWEEP_SECONDS per network, by default 60
 #   company       the share of a sweep's visits that count as disturbed: with no other process, beside one
-#                 that only has a context on the GPU (PyTorch's), and beside one that trains there. Only the
-#                 last must be noticed. Also the memory of a batch, measured before and after a larger batch
+#                 that only has a context on the GPU (PyTorch's), and beside one that trains there. The
+#                 visits must count as disturbed only in the last case. Also the memory of a batch, measured before and
+#                 after a larger batch
 
 sections() { echo update convolutions steps large sweep company; }
 
-# Each entry: network, batch, and the limits, if any, of Tethys's time / PyTorch's time in float32, eager and
-# as a graph.
+# Each entry has a network, a batch and, for some networks, two limits on (Tethys's time / PyTorch's time) in
+# float32: against PyTorch's eager mode, and against PyTorch with a CUDA graph.
 if [ "$device" = cuda ]; then
   small_networks=('mlp 128 0.15 0.8' 'lenet 128 0.5 0.9' 'lenet 1024 0.5 0.9')
   large_networks=('resnet50-224 64' 'vgg16-224 32' 'mobilenet-224 64')
@@ -84,8 +86,8 @@ gather() {
 }
 gathered() { cat "$work/gathered.$1" 2>/dev/null; }
 
-# loader_threads NETWORK: prints the number of loader threads. For pictures of 224 x 224 it is large enough that the
-# loader is faster than a GPU trains; for small pictures it is 1.
+# loader_threads NETWORK: prints the number of loader threads. For pictures of 224 x 224 the number is so
+# large that the loader delivers samples faster than a GPU trains; for small pictures it is 1.
 loader_threads() { case $1 in *-224) echo 4 ;; *) echo 1 ;; esac; }
 
 # ours NETWORK BATCH CONTESTANT: prints microseconds per step of a Tethys variant in this round.
@@ -163,7 +165,8 @@ compare_steps() {
 run_steps() { compare_steps "${small_networks[@]}"; }
 
 run_large() {
-  local rounds=1 bench_steps=$large_steps torch_steps=12 warm_steps=$large_warm_steps contestants=(fp32 tf32 bf16)
+  local rounds=1 bench_steps=$large_steps torch_steps=$large_torch_steps warm_steps=$large_warm_steps
+  local contestants=(fp32 tf32 bf16)
   compare_steps "${large_networks[@]}"
 }
 
@@ -198,7 +201,8 @@ over_batches() {
            NR == 1 { for (i = 1; i <= NF; ++i) behind[\$i] = NF - i; next } $2" "$work/$1/sweep.csv"
 }
 
-# hold_disturbed CHECK RELATION LIMIT: sweeps for some seconds; checks the share of visits that counted as disturbed.
+# hold_disturbed CHECK RELATION LIMIT: runs a sweep for some seconds, and checks that the share of visits
+# (measurements of one batch size) that counted as disturbed is in RELATION to LIMIT.
 hold_disturbed() {
   local name=company.${1// /-}
   sweep_lenet "$name" --batches=16,64 --seconds="$company_seconds" --rounds=30 --memory="$company_memory" || return
@@ -221,7 +225,7 @@ run_company() {
   else
     lacking "disturbed beside a context" "PyTorch on a GPU"
   fi
-  # The companion ends by an interrupt, which is not a failure here.
+  # The companion is ended by an interrupt, which is not a failure here.
   (failed() { :; } && train companion lenet "${on_device[@]}" --set=epochs=1000 --set=evaluate_each_epoch=false \
     --set=batch_size_per_worker=512) 2>/dev/null &
   timeout 60 sh -c "until [ -s '$work/companion/steps.csv' ]; do sleep 0.2; done"

@@ -2,11 +2,13 @@
 # Training runs and the evaluation of their steps.csv. Sourced by gpu.sh.
 
 if [ "$device" = cuda ]; then
-  curve_steps=100 bench_steps=600 warm_steps=100 rounds=${ROUNDS:-3} torch_steps=500 large_steps=36 large_warm_steps=10
+  curve_steps=100 bench_steps=600 warm_steps=100 rounds=${ROUNDS:-3} torch_steps=500
+  large_steps=36 large_warm_steps=10 large_torch_steps=12
   networks=(mlp lenet) whole_job=() variant_network=resnet frozen=conv1,bn1,layer1
   mapfile -t small_examples < <(cd "$jobs" && ls -- *_fashion_mnist_local.textproto | sed 's/_fashion.*//')
 else
-  curve_steps=20 bench_steps=26 warm_steps=0 rounds=1 torch_steps=25 large_steps=26 large_warm_steps=0
+  curve_steps=20 bench_steps=26 warm_steps=0 rounds=1 torch_steps=25
+  large_steps=26 large_warm_steps=0 large_torch_steps=1
   networks=(lenet) whole_job=(--set=max_steps=20) small_examples=(residual)
   variant_network=residual frozen=stem
 fi
@@ -26,9 +28,9 @@ sums_in_bf16() {
   if [ "$device" = cuda ]; then printf -- '--set=strategy.mirrored.gradients=BF16\n'; fi
 }
 
-# train NAME NETWORK FLAG...: trains NETWORK, with the run directory $work/NAME. NETWORK is mlp, or one of
-# study 3's networks on pictures of 224 x 224 (vgg16-224, which has its own data), or else names the example
-# NETWORK_fashion_mnist_local. If training fails, the table gets a row.
+# train NAME NETWORK FLAG...: trains NETWORK, with the run directory $work/NAME. NETWORK is one of three: mlp;
+# a network of study 3 on pictures of 224 x 224, such as vgg16-224, whose job names its own data; or the first
+# part of the name of an example NETWORK_fashion_mnist_local. If training fails, adds a row to the table.
 train() {
   local name=$1 job=$jobs/${2}_fashion_mnist_local.textproto field files=()
   case $2 in

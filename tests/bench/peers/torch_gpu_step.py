@@ -28,7 +28,8 @@ import torch_step
 BLOCK = 25  # Steps between two readings of the clock, or fewer where --steps are fewer.
 BATCHES = 16  # Different batches in memory, or fewer where they are large: making them takes longer than the steps.
 MOST_BYTES = 1 << 24  # Limit on the values of all batches together, a byte each; at least two batches are made.
-# Contexts for forward and loss. Autocast must not cache casts, because a graph would not repeat a cached one.
+# Contexts for forward and loss. Autocast must not cache casts, because replays of a CUDA graph would not repeat a cast
+# that was cached at capture.
 PRECISIONS = {"fp32": lambda device: contextlib.nullcontext(),
               "tf32": lambda device: contextlib.nullcontext(),
               "bf16": lambda device: torch.autocast(device, torch.bfloat16, cache_enabled=False)}
@@ -130,7 +131,7 @@ class Step:
         self.optimizer.step()
 
     def microseconds(self, compute, steps):
-        for _ in range(max(3, steps // 10)):
+        for _ in range(max(min(3, steps), steps // 10)):
             self.upload()
             compute()
         self.backend.wait()
