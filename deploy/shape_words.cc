@@ -30,6 +30,10 @@ std::string ShapeList(const JobShape& shape) {
                      shape, ", ");
 }
 
+std::string ProcessesText(const JobShape& shape) {
+  return WithServers(PluralText(shape.workers, "worker"), shape, " and ");
+}
+
 std::string ShapeText(const JobShape& shape) { return WithServers(WithWorkers(shape, ", "), shape, " and "); }
 
 std::string ShapePhrase(const JobShape& shape) {

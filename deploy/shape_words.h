@@ -13,6 +13,9 @@ namespace tethys {
 // The shape with the strategy's name: "ps_sync, 3 workers, 1 server".
 std::string ShapeList(const JobShape& shape);
 
+// The numbers of processes: "3 workers and 1 server".
+std::string ProcessesText(const JobShape& shape);
+
 // The shape in a cell or a line: "ps_sync, 3 workers and 1 server", "local".
 std::string ShapeText(const JobShape& shape);
 

@@ -60,9 +60,10 @@ absl::Status ParameterStore::Allocate() {
   for (Arena* arena : gradients_.arenas()) arenas.push_back(arena);
   TETHYS_RETURN_IF_ERROR(AllocateForStore(
       config_.server, layout_.local_size(), arenas,
-      absl::StrCat("parameters, optimizer slots: ", config_.slots.size(),
-                   keeps_undo() ? ", a copy of both (not with elastic { on_loss: END })" : "",
-                   ", gradients that wait for their update: ", gradients_.arenas().size())));
+      absl::StrCat(
+          "parameters, optimizer slots: ", config_.slots.size(),
+          keeps_undo() ? ", a copy of parameters and slots, which elastic { on_loss: END } avoids" : "",
+          ", gradients that wait for their update: ", gradients_.arenas().size())));
   state_.Initialize();
   return absl::OkStatus();
 }
@@ -230,7 +231,8 @@ absl::Status ParameterStore::SetVersion(int64_t version) {
   for (const PushInbox& inbox : inboxes_) {
     if (!inbox.has_push()) continue;
     return absl::FailedPreconditionError(absl::StrCat(
-        checks_.Who(inbox.push), "the worker's push is incomplete: versions are set at barriers only"));
+        checks_.Who(inbox.push),
+        "the worker's push is incomplete, but versions are set only at barriers, where no push is open"));
   }
   version_ = version;
   state_.ForgetUndo();
@@ -249,13 +251,13 @@ absl::Status ParameterStore::StepBack(int64_t version, uint32_t generation, cons
         absl::StrCat("server ", config_.server, " is told to step back under generation ", generation,
                      ", but its generation is ", config_.generation, "; the new generation must be later"));
   }
-  // Whether the last update, which is complete, is to be taken back.
+  // True if the last complete update must be taken back.
   const bool whole = version == version_ - 1 && state_.undo_number() == version_;
   const bool empty = layout_.shards().empty();
   if (!keeps_undo() || (version != version_ && !whole && !empty)) {
     return absl::FailedPreconditionError(
         absl::StrCat("server ", config_.server, " cannot step back from version ", version_, " to version ",
-                     version, keeps_undo() ? "" : ": it keeps no undo"));
+                     version, keeps_undo() ? "" : ": it keeps no copy of the earlier state"));
   }
   const bool begun = state_.undo_number() == version_ + 1;
   if (whole || begun) state_.TakeBack();

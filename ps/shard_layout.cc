@@ -82,7 +82,7 @@ absl::StatusOr<Range> ShardLayout::ToLocal(uint64_t begin, uint64_t count) const
   }
   return absl::OutOfRangeError(
       absl::StrCat("the range of ", count, " elements that begins at element ", begin,
-                   " is not within one run of this server's shards: worker and server "
+                   " is not within one contiguous range of this server's shards: worker and server "
                    "must both use the chief's placement"));
 }
 

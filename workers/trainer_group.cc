@@ -3,7 +3,7 @@
 //   trains --an exchange fails, or Halt interrupts it (Left)--> has left: waits for JoinGroup
 //   JoinGroup: leave the old strategy; connect; copy from the source if this worker is behind; attach
 //
-// With servers nothing is copied: attaching fetches all parameters from the servers.
+// In a job with servers nothing is copied: attaching fetches all parameters from the servers.
 //
 // Invariant: `applied_`, parameters and slots change together, after a step of all ranks or after a whole
 // copy.
@@ -28,7 +28,7 @@ bool BreaksGroup(const absl::Status& error) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kAborted:
-    case absl::StatusCode::kCancelled:  // Another worker has ended, and has told so.
+    case absl::StatusCode::kCancelled:  // Another worker has reported its end.
     case absl::StatusCode::kDataLoss:
       return true;
     default:
@@ -59,7 +59,8 @@ absl::Status Trainer::JoinGroup(const proto::Form& form, RingListener& listener,
   StagedState staged;
   Nanoseconds copy_ns = 0;
   const absl::Status connected = Connect(form, listener, copy, staged, copy_ns);
-  // A group that has never trained cannot outlive a worker.
+  // In the first group of a job no member has parameters yet, so a new group could not continue, and an error
+  // is a failure of this worker.
   if (!connected.ok()) return Left(connected, applied_.has_value() || behind);
   if (behind) TETHYS_RETURN_IF_ERROR(Commit(form.step(), staged));
   if (!applied_.has_value()) {
@@ -78,8 +79,8 @@ absl::Status Trainer::CheckForm(const proto::Form& form) const {
   }
   const bool behind = absl::c_linear_search(form.behind(), place_.rank);
   if (behind || !applied_.has_value() || *applied_ == form.step()) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("the chief says that the parameters of this worker are those of ",
-                                          form.step(), " steps, but they are those of ", *applied_));
+  return absl::InternalError(absl::StrCat("the chief says that this worker has the parameters of step ",
+                                          form.step(), ", but it has those of step ", *applied_));
 }
 
 absl::Status Trainer::LeaveGroup(bool behind) {
@@ -88,7 +89,7 @@ absl::Status Trainer::LeaveGroup(bool behind) {
     TETHYS_ASSIGN_OR_RETURN(statistics_ahead_, replica_->StatisticsOfComputedStep());
   }
   watch_.reset();
-  // An interrupted strategy does not try to take leave of the workers that are lost.
+  // An interrupted strategy sends no messages to the workers of the old group, some of which may be lost.
   if (replica_->strategy() != nullptr) {
     replica_->strategy()->Interrupt(absl::AbortedError("the group of workers was replaced"));
   }
@@ -98,7 +99,7 @@ absl::Status Trainer::LeaveGroup(bool behind) {
 
 absl::Status Trainer::Connect(const proto::Form& form, RingListener& listener, const StateCopy& copy,
                               StagedState& staged, Nanoseconds& copy_ns) {
-  // The strategy of the earlier group, which used the earlier interruption, is gone.
+  // The strategy of the earlier group, which used the earlier interruption, has been destroyed.
   Interruption& interruption = interruption_.Begin(group_.generation());
   const bool first = !applied_.has_value() && !copy.is_behind(place_.rank);
   const Nanoseconds deadline =
@@ -114,7 +115,7 @@ absl::Status Trainer::Connect(const proto::Form& form, RingListener& listener, c
                           CreateStrategy(
                               task_, setup_.plan(), form.group(), *replica_, listener, clock_, deadline,
                               [this] { return session_.peers_compute(); }, std::move(handover)));
-  // Until the strategy is attached, the interruption reaches its communicators alone.
+  // Until the strategy is attached, an interruption stops only the strategy's communicators.
   TETHYS_RETURN_IF_ERROR(replica_->Attach(std::move(strategy), /*warm_up=*/!warm_));
   warm_ = true;
   watch_ = std::make_unique<Interruption::Watch>(
@@ -190,7 +191,8 @@ absl::Status Trainer::InGroup(absl::FunctionRef<absl::Status()> work) {
 }
 
 absl::Status Trainer::Failed(const absl::Status& failed) {
-  // Refresh returns the failure of the exchange; other errors are of the data, the device or the recorder.
+  // If the exchange has failed, Refresh returns its error. Otherwise `failed` is an error of the data, the
+  // device or the recorder.
   return Left(failed, BreaksGroup(replica_->strategy()->Refresh()));
 }
 
@@ -198,7 +200,8 @@ void Trainer::FillHalted(proto::Halted& halted) {
   if (applied_.has_value()) halted.set_applied(*applied_);
   if (std::exchange(trouble_, TaskLife::Trouble::kFailure) != TaskLife::Trouble::kBroken) return;
   halted.set_reason(std::string(broken_.message()));
-  // A worker that waits too long for a server's answer may wait for the gradients of another worker.
+  // If a server's answer is late, the server may be waiting for another worker's gradients, so this worker
+  // names no suspect.
   if (on_servers_) {
     if (absl::IsUnavailable(broken_)) halted.set_suspect(task_.index);
     return;

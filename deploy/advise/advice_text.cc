@@ -23,9 +23,10 @@ namespace {
 
 constexpr int kWidth = 100;
 constexpr size_t kMostLeftOut = 6;
-constexpr size_t kShown = 8;          // The most rows of a table of candidates that were not measured.
-constexpr size_t kOfStrategy = 3;     // The most of these rows with the same strategy and the same hosts.
-constexpr size_t kContradicted = 3;   // The most candidates that are named as contradicted by brief runs.
+constexpr size_t kShown = 8;       // The most rows of a table of candidates that were not measured.
+constexpr size_t kOfStrategy = 3;  // The most of these rows with the same strategy and the same hosts.
+constexpr size_t kContradicted =
+    3;  // The most candidates that the text names as contradicted by their brief runs.
 constexpr double kShownShare = 0.05;  // A resource that takes a smaller share of a step is not mentioned.
 constexpr char kOverhead[] = "overhead";
 
@@ -44,7 +45,8 @@ double ShareOf(const Candidate& candidate, absl::string_view resource) {
   return 0;
 }
 
-// The resource with the largest part of a step's exchange; nullptr if that part is below kShownShare.
+// The resource that takes the largest share of a step, apart from computing and overhead; nullptr if this
+// share is at most kShownShare.
 const proto::Bound* ExchangeBound(const Candidate& candidate) {
   for (const proto::Bound& bound : candidate.prediction.bound()) {
     const bool exchange = !absl::StartsWith(bound.resource(), "compute") && bound.resource() != kOverhead;
@@ -197,14 +199,15 @@ std::string ContradictionText(const std::vector<Candidate>& candidates) {
 }
 
 // Returns sentences on why the predictions of some strategies may be far off. Leaves out the remark about
-// supposed machines, which is printed earlier.
+// supposed machines (--what_if), which is printed earlier.
 std::vector<std::string> RemarksOf(const std::vector<Candidate>& candidates, const std::string& supposed) {
   std::map<std::string, std::set<std::string>> strategies;
   for (const Candidate& candidate : candidates) {
     absl::string_view remark = candidate.prediction.remark();
     const size_t at = supposed.empty() ? absl::string_view::npos : remark.find(supposed);
     if (at != absl::string_view::npos) remark.remove_prefix(at + supposed.size());
-    // A disturbance of the calibration is stated once for all strategies.
+    // Removes the remark that other programs used the CPU during the calibration, because the text contains
+    // that remark once for all strategies.
     remark = remark.substr(0, remark.find("other programs used "));
     absl::ConsumePrefix(&remark, "; ");
     absl::ConsumeSuffix(&remark, "; ");
@@ -321,8 +324,8 @@ std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& a
   absl::StrAppend(&text, "\n", TablesOf(candidates, synchronous, advice.best));
   if (!others.empty()) {
     absl::StrAppend(&text, "\n",
-                    Wrap("Asynchronous training makes other updates, because it computes gradients from "
-                         "stale parameters, so it may need more or fewer epochs to reach the same accuracy: "
+                    Wrap("Asynchronous training computes gradients from stale parameters, so its updates "
+                         "differ, and it may need more or fewer epochs to reach the same accuracy: "
                          "tethys compare --target_accuracy measures how many.",
                          "", kWidth),
                     TablesOf(candidates, others, advice.best));

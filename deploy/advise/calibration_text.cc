@@ -28,9 +28,9 @@ std::string CalibrationText(const proto::Calibration& calibration) {
     }
     absl::StrAppend(&text, "  ", absl::StrJoin(computer.host(), ", "), ", ", computer.device(), ", ",
                     PluralText(computer.cores(), "core"), "\n");
-    absl::StrAppend(&text, "    step by batch         ", absl::StrJoin(times, ", "), "\n");
+    absl::StrAppend(&text, "    step time by batch    ", absl::StrJoin(times, ", "), "\n");
     if (!capacity.empty()) {
-      absl::StrAppend(&text, "    throughput over one   ", absl::StrJoin(capacity, ", "), "\n");
+      absl::StrAppend(&text, "    relative throughput   ", absl::StrJoin(capacity, ", "), "\n");
     }
     absl::StrAppendFormat(&text, "    CPU of other programs %.0f %%, taken by the hypervisor %.0f %%\n",
                           100 * computer.foreign(), 100 * computer.steal());

@@ -23,7 +23,9 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kMaxStepsCsvBytes = int64_t{256} << 20;
-constexpr int64_t kPlacingSteps = 100;  // An arbitrary number: places do not depend on the number of steps.
+// The number of steps of a job that is planned only to assign its processes to hosts. The number is
+// arbitrary, because the assignment does not depend on it.
+constexpr int64_t kPlacingSteps = 100;
 constexpr double kLeastBriefSteps = 20;
 constexpr double kMostBriefSteps = 3000;
 
@@ -60,8 +62,6 @@ absl::StatusOr<ShapedJob> ShapeJob(const BaseJob& base, const AnchorShape& shape
   shaped.overrides = ShapeOverrides(shape);
   shaped.overrides.push_back(absl::StrCat(
       "global_batch_size=", shape.global_batch > 0 ? shape.global_batch : base.plan.global_batch()));
-  if (!SurvivesWorkerLoss(shape.strategy, base.plan.job()) && base.plan.job().max_restarts() > 0)
-    shaped.overrides.emplace_back("max_restarts=0");
   std::vector<std::string> set = base.set;
   set.insert(set.end(), shaped.overrides.begin(), shaped.overrides.end());
   TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadJob(base.file, set));

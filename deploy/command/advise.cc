@@ -225,7 +225,7 @@ class Advising {
                             "the brief runs give no answer");
   }
 
-  // Whether the calibration no longer describes the machines.
+  // True if the calibration no longer describes the machines.
   bool IsOutdated() const {
     int verified = 0, contradicted = 0;
     for (const Candidate& candidate : found_.candidates) {
@@ -246,8 +246,8 @@ class Advising {
     const ShapedJob& best = found_.jobs[advice.best];
     notes_.normalisation = NormalisationRemark(best.plan.job());
     if (!base_.hosts.empty()) notes_.places = PlacesText(base_.hosts, best.machines);
-    // Looks for changes of the answer only among candidates that use the hosts as the host file or the answer
-    // does.
+    // Looks for changes of the answer only among candidates that use the hosts as the host file does, or as
+    // the answer does.
     std::vector<Candidate> candidates;
     std::vector<ShapedJob> jobs;
     for (size_t i = 0; i < found_.candidates.size(); ++i) {
@@ -271,8 +271,8 @@ class Advising {
     return fastest;
   }
 
-  // Trains and compares three jobs: `best`, the fastest asynchronous job, and the same job with the
-  // stale-synchronous strategy.
+  // Trains and compares three jobs: `best`, the fastest asynchronous job, and that asynchronous job with the
+  // stale-synchronous strategy instead.
   absl::Status Probe(const ShapedJob& best) const {
     const int fastest = FastestAsynchronous();
     std::vector<ShapedJob> jobs = {best, found_.jobs[fastest]};
@@ -367,11 +367,11 @@ Command AdviseCommand() {
            {SetFlag(),
             {.name = "deadline",
              .value = "TIME",
-             .help = "The longest time that the whole run may take, such as 90s, 30m or 2h. With prices, the "
+             .help = "The longest time that the whole job may take, such as 90s, 30m or 2h. With prices, the "
                      "cheapest candidate that keeps to this time is chosen."},
             {.name = "budget",
              .value = "AMOUNT",
-             .help = "The most that the whole run may cost, in the currency of the job's price_per_hour or "
+             .help = "The most that the whole job may cost, in the currency of the job's price_per_hour or "
                      "of the "
                      "prices per hour in the host file."},
             {.name = "verify",

@@ -2,6 +2,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <limits>
+
 #include "deploy/command/verbs.h"
 #include "deploy/hosts/cluster_plan.h"
 #include "deploy/hosts/host_addresses.h"
@@ -16,9 +18,9 @@
 namespace tethys {
 namespace {
 
-// SIGINT makes the chief save a checkpoint and end the job. With `scheduled`, SIGTERM does so, too, because
-// schedulers send SIGTERM to all processes. Must be created before this process has other threads, so that
-// all threads inherit the blocked signals.
+// SIGINT makes the chief save a checkpoint and end the job. With `scheduled` (a scheduler such as Slurm runs
+// the job), SIGTERM has the same effect, because schedulers send SIGTERM to all processes. Must be created
+// before this process has other threads, so that all threads inherit the blocked signals.
 class InterruptSignal {
  public:
   explicit InterruptSignal(bool scheduled) {
@@ -41,7 +43,7 @@ class InterruptSignal {
 
 // Refuses a name that stands for a loopback address on this machine (Debian's installer writes such names
 // into /etc/hosts): workers on other machines could not connect. With `scheduled` there is no check, because
-// the launcher has chosen the address for the other machines.
+// the launcher has chosen an address that other machines can reach.
 absl::Status CheckListenFlag(const std::string& listen, bool scheduled) {
   const absl::StatusOr<HostPort> address = ParseHostPort(listen);
   if (!address.ok()) return Annotate(address.status(), "--listen");
@@ -58,6 +60,9 @@ absl::Status Run(const Flags& flags, const InterruptSignal& interrupt, const Job
   ChiefOptions options;
   TETHYS_ASSIGN_OR_RETURN(options.plan, PlanJob(job));
   options.plan.set_job_id(secret.job_id);
+  TETHYS_ASSIGN_OR_RETURN(const int64_t restarts, flags.GetInteger("max_restarts", job.max_restarts(), 0,
+                                                                   std::numeric_limits<int32_t>::max()));
+  options.plan.mutable_job()->set_max_restarts(static_cast<int32_t>(restarts));
   const auto devices = ParseWorkerDevices(flags.Get("worker_devices"), job.workers());
   if (!devices.ok()) return Annotate(devices.status(), "--worker_devices");
   options.plan.mutable_worker_device()->Add(devices->begin(), devices->end());
@@ -69,6 +74,10 @@ absl::Status Run(const Flags& flags, const InterruptSignal& interrupt, const Job
   TETHYS_RETURN_IF_ERROR(SaveInitialValues(options.plan, options.run_dir));
   options.tls = secret.tls;
   options.resume = flags.Has("resume");
+  options.keeps_log = flags.Has("keep_log");
+  options.takes_over = flags.Has("take_over");
+  TETHYS_ASSIGN_OR_RETURN(options.after_event,
+                          flags.GetInteger("take_over", 0, 0, std::numeric_limits<int64_t>::max()));
   options.interrupted = [&interrupt] { return interrupt.Came(); };
   return RunChief(options);
 }
@@ -103,6 +112,17 @@ Command ChiefCommand() {
                   .value = "LIST",
                   .help = "The device of each worker, such as cuda,cpu. Default: as the job says."},
                  {.name = "resume", .help = "Goes on from the newest checkpoint in the run directory."},
+                 {.name = "max_restarts",
+                  .value = "N",
+                  .help = "The number of lost processes that the launcher still replaces. Default: "
+                          "max_restarts of the job."},
+                 {.name = "keep_log",
+                  .help = "Keeps a log of the chief's inputs, so that another process can take over if this "
+                          "process is killed."},
+                 {.name = "take_over",
+                  .value = "EVENT",
+                  .help = "Takes over from a chief that kept a log and whose process has ended. EVENT: the "
+                          "number of the last event that its reader has received."},
                  {.name = "scheduled",
                   .help = "Makes SIGTERM, too, save a checkpoint and end the job: for schedulers, which "
                           "send SIGTERM to all processes of a job."},

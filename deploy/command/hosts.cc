@@ -22,9 +22,9 @@ absl::StatusOr<ClusterCheck> Check(const Flags& flags) {
     return absl::InvalidArgumentError("--bundle has an effect only with --install");
   }
   TETHYS_ASSIGN_OR_RETURN(const std::vector<HostEntry> entries, ReadHostFile(flags.Get("hostfile")));
-  const InterruptsHeld held;  // Holds interrupts until the directory is removed.
+  const InterruptsHeld held;  // Holds interrupts until the scratch directory is removed.
   TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
-  signal(SIGPIPE, SIG_IGN);  // A write to a host that is gone then returns an error.
+  signal(SIGPIPE, SIG_IGN);  // Then a write to a host whose connection is lost returns an error.
   return CheckCluster(
       {.entries = entries, .hostfile = flags.Get("hostfile"), .install = flags.Has("install")},
       {.ssh_config = flags.Get("ssh_config"),
@@ -62,22 +62,23 @@ Command HostsCommand() {
            "once. Nothing is installed without --install. The exit status is 1 if a machine cannot be "
            "reached, if this build cannot be installed on a machine (with --install), or if a link fails.",
        .argument = "check",
-       .flags = {{.name = "hostfile",
-                  .value = "FILE",
-                  .help = "The machines, one per line.",
-                  .required = true,
-                  .is_input = true},
-                 {.name = "ssh_config",
-                  .value = "FILE",
-                  .help = "The configuration of ssh, in place of ~/.ssh/config.",
-                  .is_input = true},
-                 {.name = "install",
-                  .help =
-                      "Installs this build on machines that do not have it, as a first run on them would."},
-                 {.name = "bundle",
-                  .value = "FILE",
-                  .help = "With --install: the same as --bundle of tethys train.",
-                  .is_input = true}},
+       .flags =
+           {{.name = "hostfile",
+             .value = "FILE",
+             .help = "The machines, one per line.",
+             .required = true,
+             .is_input = true},
+            {.name = "ssh_config",
+             .value = "FILE",
+             .help = "The configuration of ssh, in place of ~/.ssh/config.",
+             .is_input = true},
+            {.name = "install",
+             .help =
+                 "Installs this build on machines that lack it, as the first job on a machine does, too."},
+            {.name = "bundle",
+             .value = "FILE",
+             .help = "With --install: the same as --bundle of tethys train.",
+             .is_input = true}},
        .examples = {"tethys hosts check --hostfile=hosts", "tethys hosts check --hostfile=hosts --install"}},
       Hosts};
 }

@@ -27,7 +27,7 @@
 namespace tethys {
 namespace {
 
-// Says that no calibration is stored, and the command that stores it.
+// Says that no calibration is stored, and names the command that would store one.
 std::string NoCalibration(const Flags& flags) {
   std::string command = absl::StrCat("tethys calibrate ", ShellWord(flags.arguments()[0]));
   for (const char* name : {"set", "hostfile", "tls"}) {
@@ -62,8 +62,9 @@ absl::StatusOr<Supposition> SupposeMachines(const Flags& flags, const proto::Job
   return Suppose(what_if, hosts, *calibration);
 }
 
-// The plan on the machines of --what_if, of --hostfile, or on this machine: `plan` with the devices of its
-// workers, and, of --what_if, without the job's price if another price is supposed.
+// The plan of a job and the machines that run it: the machines of --what_if, the hosts of --hostfile, or this
+// machine. If hosts run the job, `plan` contains the devices of their workers. If --what_if supposes a price,
+// `plan` does not contain the job's price.
 struct PlacedPlan {
   proto::JobPlan plan;
   JobMachines machines;
@@ -125,8 +126,8 @@ absl::StatusOr<proto::JobPlan> LoadPlan(const std::string& file, const std::vect
   return built.ok() ? std::move(built) : WithPlace(built.status(), file, set);
 }
 
-// MachinesText for a plan on several machines, in comparison with the same job as one worker. Empty if either
-// job cannot be predicted.
+// MachinesText for a plan on several machines: compares the job with the same job run by one worker. Empty if
+// either job cannot be predicted.
 std::string MachinesRemark(const Flags& flags, const PlacedPlan& placed) {
   std::vector<Candidate> candidates;
   const auto add = [&](const PlacedPlan& one) {
@@ -178,7 +179,7 @@ absl::StatusOr<std::string> WorkersReport(const Flags& flags) {
 }
 
 absl::StatusOr<std::string> Report(const Flags& flags) {
-  // A wrong flag is an error even where no prediction needs it.
+  // A wrong flag is an error even if no prediction uses the flag.
   TETHYS_RETURN_IF_ERROR(WantsTls(flags).status());
   if (flags.Has("workers")) return WorkersReport(flags);
   TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, LoadPlan(flags.arguments()[0], flags.GetAll("set")));
@@ -212,7 +213,7 @@ int Plan(const Flags& flags) {
 Command PlanCommand() {
   return {
       {.verb = "plan",
-       .summary = "Says what a job would be: processes, placement, memory, traffic, times. Starts nothing.",
+       .summary = "Shows the processes, placement, memory, traffic and times of a job. Starts nothing.",
        .description =
            "Prints the processes of a job, which ranges of each variable every server would keep, how "
            "evenly the servers would be loaded, the memory that each process would need, the bytes that a "

@@ -132,10 +132,10 @@ absl::Status SweepAll(const std::vector<Machine>& machines, SweepRequest request
 }
 
 int Sweep(const Flags& flags) {
-  signal(SIGPIPE, SIG_IGN);  // A write to a host that is gone then returns an error.
+  signal(SIGPIPE, SIG_IGN);  // Then a write to a host whose connection is lost returns an error.
   absl::StatusOr<SweepRequest> request = ReadRequest(flags);
   if (!request.ok()) return Fail("sweep", request.status(), kExitBadRequest);
-  // Holds interrupts until the scratch directory has been removed, so that an interrupt leaves nothing
+  // Holds interrupts until the scratch directory has been removed, so that an interrupt leaves no files
   // behind.
   const InterruptsHeld held;
   const absl::StatusOr<ScratchDirectory> scratch = ScratchDirectory::Create();
@@ -147,9 +147,9 @@ int Sweep(const Flags& flags) {
   const absl::StatusOr<RunDirectory> directory =
       RunDirectory::Create(flags.Has("run_dir") ? flags.Get("run_dir") : FreshRunPath(name));
   if (!directory.ok()) return Fail("sweep", directory.status(), kExitBadRequest);
-  PrintLine(absl::StrCat("Batches ", BatchesText(request->batches), " on ",
-                         PluralText(machines->size(), "machine"), ", at most ",
-                         DurationText(request->seconds), " for each machine, then the largest batch."));
+  PrintLine(absl::StrCat(
+      "Batches ", BatchesText(request->batches), " are measured on ", PluralText(machines->size(), "machine"),
+      ", for at most ", DurationText(request->seconds), " on each; then the largest batch is searched for."));
   absl::Status swept = directory->WriteJob(request->plan.job());
   if (swept.ok()) swept = SweepAll(*machines, *request, directory->path());
   if (!swept.ok()) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 
 #include "absl/strings/match.h"
 #include "deploy/command/verbs.h"
@@ -82,7 +83,7 @@ absl::StatusOr<RunDirectory> CreateRun(const std::string& path, const Place& chi
   return RunDirectory::Create(path);
 }
 
-// Whether a file came through a pipe, which cannot be read again.
+// True if a file came through a pipe, which cannot be read again.
 bool IsPiped(const std::string& file) {
   return absl::StartsWith(file, "/dev/") || absl::StartsWith(file, "/proc/");
 }
@@ -109,6 +110,23 @@ std::string StartCommand(const std::string& job_file, const std::vector<std::str
   return command + host_flags;
 }
 
+// Plans the stored job of a run with changes (JobRunOptions::replan). `priced`: the stored price is the job's
+// own and not that of its hosts.
+absl::StatusOr<PlacedJob> PlanAgain(const Flags& flags, const std::string& run_dir, bool priced,
+                                    const std::vector<std::string>& changes) {
+  PlacedJob placed;
+  TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadRunJob(run_dir + "/job.textproto", changes));
+  if (!priced) job.clear_price_per_hour();
+  TETHYS_RETURN_IF_ERROR(PriceByHosts(flags, job));
+  TETHYS_ASSIGN_OR_RETURN(placed.plan, PrepareJob(job));
+  TETHYS_ASSIGN_OR_RETURN(std::vector<Places> places, PlaceJobs(flags, {job}));
+  placed.places = std::move(places[0]);
+  const std::vector<proto::Device::Kind>& devices = placed.places.worker_devices;
+  placed.plan.mutable_worker_device()->Add(devices.begin(), devices.end());
+  placed.expectation = ExpectationOfRun(placed.plan, flags.Get("hostfile"), placed.places.tls);
+  return placed;
+}
+
 // Prepares a run. If this fails, no process was started and no new run directory is left behind.
 absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std::string>& overrides,
                                        JobRunOptions options) {
@@ -128,6 +146,7 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std
   if (!options.resume && !scheduled) options.start = StartCommand(job_file, overrides, options.host_flags);
   TETHYS_ASSIGN_OR_RETURN(proto::Job job,
                           options.resume ? LoadRunJob(job_file, overrides) : LoadJob(job_file, overrides));
+  const bool priced = job.price_per_hour() > 0;
   TETHYS_RETURN_IF_ERROR(PriceByHosts(flags, job));
   absl::StatusOr<proto::JobPlan> prepared = PrepareJob(job);
   if (prepared.ok() && !options.resume) {
@@ -146,6 +165,14 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std
   TETHYS_ASSIGN_OR_RETURN(RunDirectory directory, options.resume
                                                       ? OpenRun(plan, path, flags.Get("ssh_config"), options)
                                                       : CreateRun(path, options.places->chief));
+  // A host file that came through a pipe cannot be read again.
+  const std::string host_file = flags.Get("hostfile");
+  if (!scheduled && !IsPiped(host_file)) {
+    options.replan = [flags, path, priced](const std::vector<std::string>& changes) {
+      return PlanAgain(flags, path, priced, changes);
+    };
+    if (!host_file.empty()) options.host_file = std::filesystem::absolute(host_file).string();
+  }
   return Request{std::move(plan), std::move(directory), options};
 }
 

@@ -16,6 +16,7 @@ Command PlanCommand();
 Command PredictCommand();
 Command ReportCommand();
 Command RunsCommand();
+Command ScaleCommand();
 Command SweepCommand();
 Command CalibrateCommand();
 Command AdviseCommand();

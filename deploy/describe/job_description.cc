@@ -150,7 +150,7 @@ std::string DevicesText(const proto::JobPlan& plan) {
                       PluralText(on_cpu, "worker"));
 }
 
-// A line that says how many bytes of samples each host keeps; empty if none.
+// A line that says how many bytes of samples each host keeps; empty if hosts keep no samples.
 std::string CacheText(const proto::JobPlan& plan) {
   const proto::Data& data = plan.job().data();
   const SampleSpec spec = SampleSpecOf(plan);
@@ -220,7 +220,7 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
     absl::StrAppend(
         &note, "Servers keep parameters and slots twice, ", BytesText(twice),
         " more in all, so that the job goes on when a worker is lost; with elastic { on_loss: END } "
-        "they keep them once, and the loss ends the job.\n");
+        "they keep them once, and losing a worker ends the job.\n");
   }
   return Table(columns, rows) + note;
 }

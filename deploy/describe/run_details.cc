@@ -31,15 +31,16 @@ namespace {
 
 constexpr size_t kMostHosts = 8;     // The most hosts listed by name; further hosts are counted.
 constexpr size_t kMostAttempts = 8;  // The most earlier attempts that have lines of their own.
-constexpr size_t kMostLosses = 8;    // The most losses and new groups that have lines of their own.
+constexpr size_t kMostLosses = 8;    // The most lines on lost workers and new groups.
 constexpr int kWidth = 110;
-constexpr int64_t kRecordBytes = 1 << 18;  // The bytes read at the end of steps.csv.
+constexpr int64_t kRecordBytes = 1 << 18;  // The number of bytes that are read at the end of steps.csv.
 
 bool HoldsRun(const std::string& path) { return FileExists(path + "/job.textproto"); }
 
-// Collects from the events of a run how its attempts ended. An attempt begins when its chief listens. At its
-// end, the chief reports a result, if it can, and then the launcher reports how to go on, if the attempt did
-// not succeed. An attempt that fails before its chief listens has the launcher's report alone.
+// Collects from the events of a run how its attempts ended. An attempt begins when its chief listens. When
+// the attempt ends, the chief reports the result if it still can. If the attempt did not succeed, the
+// launcher then reports how the user can continue the run. If an attempt fails before its chief listens, only
+// the launcher reports.
 class AttemptEnds {
  public:
   void Add(const proto::ProgressEvent& event) {
@@ -52,7 +53,7 @@ class AttemptEnds {
     finished_ = event.finished();
     begun_ = true;
   }
-  // How all attempts but the last one ended.
+  // A text for each attempt except the last one: how the attempt ended.
   const std::vector<std::string>& earlier() const { return earlier_; }
 
  private:
@@ -77,7 +78,7 @@ class AttemptEnds {
   std::vector<std::string> earlier_;
 };
 
-// Updates `progress` by the end of an epoch, which may be newer than the latest progress.
+// Sets `progress` to the end of an epoch, unless `progress` already has a later step.
 void AddEpoch(const proto::EpochResult& epoch, absl::optional<proto::Progress>& progress) {
   if (progress.has_value() && progress->step() > epoch.step()) return;
   if (!progress.has_value()) progress.emplace();
@@ -92,7 +93,7 @@ void ReadEvents(const std::string& path, RunDetails& run) {
   const bool running = run.listed.state == RunState::kRunning;
   const bool latest = !run.summary.has_value();
   AttemptEnds ends;
-  std::vector<std::string> losses;  // Of the attempt whose events are read.
+  std::vector<std::string> losses;  // Lines on the workers lost in the attempt whose events are being read.
   const auto forget = [&run] {
     run.progress.reset();
     run.pulse.reset();
@@ -106,7 +107,9 @@ void ReadEvents(const std::string& path, RunDetails& run) {
   ProgressReader reader(path);
   const absl::Status read = reader.ReadNew(restart, [&](const proto::ProgressEvent& event) {
     ends.Add(event);
-    if (event.has_started()) {  // From now on the summary is that of this attempt.
+    // The summary covers only the attempt that started last. So workers that earlier attempts lost are kept
+    // in run.losses.
+    if (event.has_started()) {
       run.losses.insert(run.losses.end(), losses.begin(), losses.end());
       losses.clear();
     }
@@ -137,7 +140,8 @@ int64_t LastRecordedStep(const std::string& path) {
   const int64_t size = std::min<int64_t>(facts.st_size, kRecordBytes);
   const std::string head = BytesOf(file, 0, size);
   const std::string tail = BytesOf(file, facts.st_size - size, size);
-  // Leaves out the line that the tail begins within, and the half line that a killed run may leave.
+  // Leaves out the incomplete line at the beginning of the tail, and the incomplete line that a killed run
+  // may have left at the end.
   const size_t begin = tail.find('\n'), end = tail.rfind('\n');
   if (begin == std::string::npos) return 0;
   const std::string lines =
@@ -154,7 +158,8 @@ class Lines {
   void Add(const std::string& name, const std::string& text) {
     if (!text.empty()) absl::StrAppend(&text_, WrapBeside(name, text, kIndent, kWidth));
   }
-  // Like Add, but does not break the command at the end of `text`, ": tethys ...", which people copy.
+  // Like Add, but keeps the command at the end of `text` (": tethys ...") on one line, so that users can copy
+  // the command.
   void AddCommand(const std::string& name, const std::string& text) {
     const size_t colon = text.rfind(": tethys ");
     const std::string command = colon == std::string::npos ? "" : text.substr(colon + 2);
@@ -186,7 +191,7 @@ void AddEarlier(const RunDetails& run, Lines& lines) {
   for (size_t i = left_out; i < run.earlier.size(); ++i) lines.Add("earlier", run.earlier[i]);
 }
 
-// Adds the workers that the last attempt lost, and the groups that formed afterwards.
+// Adds the workers that the last attempt lost, and the groups that the remaining workers then formed.
 void AddLosses(const proto::RunSummary& summary, Lines& lines) {
   lines.Add("losses", LossText(summary));
   const std::vector<std::string> all = LossLines(summary);
@@ -195,12 +200,11 @@ void AddLosses(const proto::RunSummary& summary, Lines& lines) {
     lines.Add("", absl::StrCat(all.size() - kMostLosses, " more in summary.json"));
 }
 
-// The losses that only the run's events tell.
+// Adds the lost workers that the run's events report and the summary does not.
 void AddToldLosses(const RunDetails& run, Lines& lines) {
   const size_t lost = run.losses.size();
   if (lost == 0) return;
-  const std::string what =
-      absl::StrCat(PluralText(static_cast<int64_t>(lost), "worker"), lost == 1 ? " was lost" : " were lost");
+  const std::string what = LostText(static_cast<int64_t>(lost));
   lines.Add("losses", run.summary.has_value() ? absl::StrCat(what, " in earlier attempts") : what);
   for (size_t i = 0; i < std::min(lost, kMostLosses); ++i) lines.Add("", run.losses[i]);
   if (lost > kMostLosses) lines.Add("", absl::StrCat(lost - kMostLosses, " more in the events of the run"));
@@ -217,11 +221,13 @@ std::string TimeLine(const proto::RunSummary& summary) {
   if (timing.training_seconds() > 0) {
     absl::StrAppend(&text, ", ", TimeText(timing.training_seconds()), " of training");
   }
-  if (summary.attempt_size() > 1) absl::StrAppend(&text, ", over ", summary.attempt_size(), " attempts");
+  if (const std::string attempts = AttemptsText(summary); !attempts.empty()) {
+    absl::StrAppend(&text, ", ", attempts);
+  }
   return text;
 }
 
-// The step of the progress that is shown; 0: none is known.
+// The step that the shown progress has reached; 0: not known.
 int64_t ReportedStep(const RunDetails& run) {
   if (run.summary.has_value()) return run.summary->steps();
   return run.progress.has_value() ? run.progress->step() : 0;
@@ -236,7 +242,8 @@ std::string ReportedProgress(const RunDetails& run) {
     return run.listed.state == RunState::kRunning ? "has not begun to train" : "";
   const proto::Progress& progress = *run.progress;
   const int64_t epochs = run.job.has_value() ? run.job->epochs() : 0;
-  // All epochs are trained; only the test and the last checkpoint are left.
+  // True if all epochs are trained, so that only the evaluation of the test samples and the last checkpoint
+  // are left.
   const bool trained = epochs > 0 && progress.epoch() >= epochs;
   std::string text = absl::StrCat("epoch ", trained ? epochs : progress.epoch() + 1);
   if (epochs > 0) absl::StrAppend(&text, " of ", epochs);

@@ -69,8 +69,8 @@ absl::StatusOr<Flags> WithHostfile(const Flags& flags, const CommandSpec& spec, 
   return ParseFlags(spec, words);
 }
 
-// Finds the places of all variants. Variants with the same host file get their places together, so that each
-// machine of the file is prepared once.
+// Assigns the processes of all variants to machines. Variants with the same host file are handled together,
+// so that each machine of the file is prepared once.
 absl::Status PlaceVariants(const Flags& flags, const CommandSpec& spec,
                            std::vector<ExperimentVariant>& variants) {
   std::map<std::string, std::vector<ExperimentVariant*>> by_hosts;
@@ -216,7 +216,7 @@ class Runner {
     return text;
   }
 
-  // Prints the means so far when a block has ended and another block follows.
+  // Prints the mean training times so far, if a block has ended and another block follows.
   void TellStanding(int block) const {
     const absl::optional<RunSlot> next = schedule_.Next();
     if (!next.has_value() || next->block == block) return;
@@ -274,6 +274,12 @@ class Runner {
   // True if other programs disturbed the run, and the run is not itself a repetition.
   bool IsDisturbed(const MadeRun& run) const {
     if (!run.record.status.ok() || FileExists(run.record.run_dir + kAside)) return false;
+    if (run.record.summary.attempt_size() > 1) {
+      std::printf(
+          "  a process was lost and all processes started again: this run is made again at the end of its "
+          "block\n\n");
+      return true;
+    }
     const absl::optional<double> others = OthersCpuOf(run.record.summary);
     if (others.value_or(0) <= experiment_.most_others_cpu) return false;
     std::printf(
@@ -338,8 +344,8 @@ class Runner {
     }
   }
 
-  // Saves the command that continues the experiment. Texts on how to go on with a failed or interrupted run
-  // of the experiment name this command (deploy/launcher/run_ending.h).
+  // Saves the command that continues the experiment. If a run of the experiment fails or is interrupted, the
+  // advice to the user names this command (deploy/launcher/run_ending.h).
   void SaveCommand() const {
     const absl::Status saved =
         WriteFileAtomically(absl::StrCat(directory_, "/", kGoOnFile), experiment_.again + "\n");
@@ -354,7 +360,7 @@ class Runner {
   const Experiment& experiment_;
   const std::string directory_;
   const MonotonicClock clock_;
-  std::string earlier_;  // The runs.csv of the interrupted command.
+  std::string earlier_;  // The text of runs.csv that the interrupted command wrote.
   RunSchedule schedule_;
   std::vector<RunTime> times_;
   ExperimentResults results_;

@@ -98,8 +98,8 @@ bool WaitsForBuild(const CheckedHost& host) {
 void AppendHostNotes(const ClusterCheck& check, const CheckedHost& host, std::vector<std::string>& notes) {
   const auto note = [&](absl::string_view text) { notes.push_back(absl::StrCat(host.host, ": ", text)); };
   if (!host.reached.ok()) {
-    // A name without an address (NotFound) makes ssh fail, too, so it is not reported a second time. Any
-    // other reason for a missing address is added.
+    // If the name of the host has no address (NotFound), ssh fails for the same reason, so the missing
+    // address is not reported a second time. Any other reason for a missing address is added.
     const bool other_reason = host.address.empty() && !host.links.ok() && !absl::IsNotFound(host.links);
     note(absl::StrCat("not reached: ", host.reached.message(), " (try: ", host.trial, ")",
                       other_reason ? absl::StrCat("; ", host.links.message()) : ""));
@@ -123,7 +123,7 @@ void AppendNoteOfLackingHosts(const ClusterCheck& check, std::vector<std::string
   notes.push_back(absl::StrCat(absl::StrJoin(lacking, ", "), ": ",
                                lacking.size() == 1 ? "its links were" : "their links were",
                                " not measured, because this build is not installed there yet: install it "
-                               "with --install, or by a first run there"));
+                               "with --install, or by starting a job there"));
 }
 
 std::vector<std::string> Notes(const ClusterCheck& check) {

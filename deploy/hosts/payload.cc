@@ -30,7 +30,8 @@ std::string UnpackedBundle(const std::string& program) {
   return FileExists(folder + "lib/tethys") ? folder : "";
 }
 
-// The folder of the file to which the link `program` leads; if `program` is no link, its own folder.
+// The folder of the file to which the symbolic link `program` leads. If `program` is no link, the folder of
+// `program`.
 std::string InstalledIn(const std::string& program) {
   char target[4096];
   const ssize_t length = readlink(program.c_str(), target, sizeof(target));
@@ -79,7 +80,7 @@ class PayloadFinder {
         absl::StrCat("making the bundle ", path, ": this program with its libraries, for other machines"));
     const std::string script = options_.scratch + "/bundle.sh";
     TETHYS_RETURN_IF_ERROR(WriteFileAtomically(script, BundleScript()));
-    // Writes /proc/PID/exe in place of /proc/self/exe, so that other processes can use the path.
+    // Replaces /proc/self/ by /proc/PID/ in the path, so that other processes can use the path.
     const std::string program =
         absl::StrReplaceAll(options_.program, {{"/proc/self/", absl::StrCat("/proc/", getpid(), "/")}});
     return Annotate(Run({.ssh = {"bash", script, program, path, folder}}).status,
@@ -92,7 +93,7 @@ class PayloadFinder {
     const std::string command = absl::StrCat("tar --owner=0 --group=0 -cf - -C ", ShellQuote(folder),
                                              " build tethys lib | gzip -1 > ", ShellQuote(path));
     return Annotate(Run({.ssh = {"bash", "-o", "pipefail", "-c", command}}).status,
-                    absl::StrCat("cannot pack the bundle in ", folder, " again"));
+                    absl::StrCat("cannot make an archive of the bundle in ", folder));
   }
 
   static constexpr char kRemedy[] =

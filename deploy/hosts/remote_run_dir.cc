@@ -60,15 +60,14 @@ std::string RefuseResults(const std::string& there) {
                       kHoldsResults, "; exit 1; }; done; ");
 }
 
-// The status of a command that begins with the code of RefuseResults. Says what to do if that code found
-// results.
+// The status of a command that begins with the shell commands of RefuseResults. If these commands found
+// results, the status says what the user can do.
 absl::Status StatusThere(const Place& place, const std::string& run_dir, const RemoteResult& result) {
   if (!absl::StrContains(result.output, kHoldsResults)) return result.status;
   const std::string there = Where(place.host, ChiefRunDir(place, run_dir));
-  return absl::FailedPreconditionError(
-      absl::StrCat(there, " holds the results of an earlier run in ", run_dir,
-                   ", which were never fetched: copy them (scp -r) and remove them there, or name another "
-                   "directory by --run_dir"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      there, " holds results of an earlier run that were never fetched to its run directory ", run_dir,
+      ": copy them (scp -r) and remove them there, or name another directory by --run_dir"));
 }
 
 absl::Status WriteRecord(const Place& place, const std::string& run_dir) {

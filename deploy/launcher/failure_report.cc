@@ -1,10 +1,12 @@
 #include "deploy/launcher/failure_report.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "deploy/process/exit_status.h"
+#include "runtime/cluster/failure_kind.h"
 
 namespace tethys {
 namespace {
@@ -47,8 +49,9 @@ FirstFailure FromVerdict(const JobEnd& end) {
   }
   const int code = end.verdict->status_code();
   const bool known = code > 0 && code <= static_cast<int>(absl::StatusCode::kUnauthenticated);
-  return {absl::Status(known ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kUnknown, message),
-          culprit.empty() ? "chief" : culprit, end.verdict->error()};
+  absl::Status status(known ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kUnknown, message);
+  const bool loss = !culprit.empty() && MayBefallOneProcess(status);
+  return {std::move(status), culprit.empty() ? "chief" : culprit, end.verdict->error(), loss};
 }
 
 }  // namespace
@@ -65,7 +68,7 @@ FirstFailure FindFirstFailure(const JobEnd& end, const std::string& chief_host) 
   if (!end.launch.ok()) return {end.launch, "", ""};
   if (const LostTask* killed = FindKilled(end); killed != nullptr) {
     return {absl::AbortedError(LossText(*killed, end.last_step) + ChiefAdds(end)), killed->name,
-            end.verdict.has_value() ? end.verdict->error() : ""};
+            end.verdict.has_value() ? end.verdict->error() : "", true};
   }
   if (end.verdict.has_value()) return FromVerdict(end);
   if (end.chief_silent_for > 0) {
@@ -73,10 +76,12 @@ FirstFailure FindFirstFailure(const JobEnd& end, const std::string& chief_host) 
                 "chief on %s has reported nothing for %.0f s (last step %d): this process is stopped, stuck "
                 "or overloaded; timeouts.silence in the job sets how long to wait",
                 chief_host, end.chief_silent_for, end.last_step)),
-            "chief", ""};
+            "chief", "", true};
   }
   if (!end.lost.empty()) {
-    return {absl::AbortedError(LossText(end.lost[0], end.last_step)), end.lost[0].name, ""};
+    const LostTask& first = end.lost[0];
+    return {absl::AbortedError(LossText(first, end.last_step)), first.name, "",
+            first.exit.code == kExitMishap};
   }
   return {absl::InternalError("the chief ended without reporting the job's result"), "chief", ""};
 }

@@ -1,9 +1,12 @@
-// The course of a launch: decides when the processes of a job are started, restarted and ended, and how the
-// launch ends. Pure: it takes exits of processes, the chief's reports, signals to the launcher and the time,
-// and returns actions. Driven by the launcher (deploy/launcher/launcher.cc), which owns the processes and
-// pipes.
+// The state machine of a launch: decides when the processes of a job are started, restarted and ended, and
+// how the launch ends. Pure: the inputs are exits of processes, the chief's reports, signals to the launcher
+// and the time; the outputs are actions. The launcher (deploy/launcher/launcher.cc), which owns the processes
+// and pipes, passes the inputs and carries out the actions.
 //
 //   kRunning --the chief's verdict, or a loss--> kSettling --its deadline--> kTerminating --> kKilling
+//
+// If a chief that keeps a log is killed or silent during training, another process takes over (one restart).
+// The job then stays in kRunning, unless that process, too, ends before it has taken over.
 //
 // An interrupt, the chief's end or silence, or a process that cannot be started leads to kTerminating at
 // once. The launch is over when all tasks have ended, in any stage.
@@ -15,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "absl/types/variant.h"
 #include "deploy/launcher/failure_report.h"
 #include "deploy/process/subprocess.h"
@@ -28,17 +32,18 @@ namespace tethys {
 struct LaunchTask {
   std::string role = "chief";  // "chief", "ps" or "worker".
   int index = 0;
-  int incarnation = 1;
+  int incarnation = 1;  // Above 1: a process that replaces a worker, or takes over from a chief.
   bool operator==(const LaunchTask&) const = default;
 
   std::string name() const;  // "worker 1", "chief".
 };
 
-struct StartTask {  // Its result must be passed to OnStarted or OnStartFailed before any other event.
+// The result of the start must be passed to OnStarted or OnStartFailed before any other event.
+struct StartTask {
   LaunchTask task;
 };
 struct SignalTask {
-  size_t number = 0;  // Tasks are numbered in the order in which they were started; the chief is 0.
+  size_t number = 0;  // Tasks are numbered in the order in which they were started; the first chief is 0.
   int signal = 0;
 };
 struct NoteForUser {
@@ -49,9 +54,9 @@ using LaunchAction = absl::variant<StartTask, SignalTask, NoteForUser, Disconnec
 using LaunchActions = std::vector<LaunchAction>;
 
 // Invariants:
-//  1. Stages are entered in their order. A stage that is entered again gets a later deadline.
+//  1. Stages are entered in their order. Entering the current stage again sets a later deadline.
 //  2. No process is started after kRunning.
-//  3. At most max_restarts workers are started again.
+//  3. At most max_restarts processes are started again.
 class LaunchCourse {
  public:
   struct Options {
@@ -63,6 +68,7 @@ class LaunchCourse {
     bool survives_worker_loss = false;
     bool restarts_before_training = true;
     int max_restarts = 0;
+    bool chief_keeps_log = false;
   };
   explicit LaunchCourse(Options options) : options_(std::move(options)) {}
 
@@ -73,14 +79,18 @@ class LaunchCourse {
   // The task of the last StartTask has been started.
   void OnStarted(LaunchActions& actions);
   void OnStartFailed(const absl::Status& status, Nanoseconds now, LaunchActions& actions);
-  // A signal by which the user ends the launch.
+  // A signal by which the user ends the launch. During a save for OnChange, the job ends after the save.
+  // While another chief takes over, that chief saves and ends the job.
   void OnInterrupt(int signal, Nanoseconds now, LaunchActions& actions);
+  // The user asks for another shape of the job. During training, the chief saves a checkpoint and ends the
+  // job (JobEnd::changes); at other times, the call does nothing.
+  void OnChange(LaunchActions& actions);
   // The process of a task has ended.
   void OnExit(size_t number, const ProcessExit& exit, LaunchActions& actions);
   // A report of the chief. The exit of a process must be passed to OnExit before the chief's reports about
   // this exit.
   void OnReport(const proto::ProgressEvent& event, Nanoseconds now, LaunchActions& actions);
-  // Call this after all events up to `now` have been passed to the course.
+  // Call this after all events up to `now` have been passed to the LaunchCourse.
   void OnTick(Nanoseconds now, LaunchActions& actions);
 
   // ---- state
@@ -89,6 +99,7 @@ class LaunchCourse {
   Nanoseconds deadline() const { return deadline_; }
   bool ended() const;
   const JobEnd& end() const { return end_; }
+  size_t chief() const { return chief_; }  // The number of the newest chief.
 
  private:
   enum class Stage {
@@ -101,14 +112,22 @@ class LaunchCourse {
   struct Started {
     LaunchTask task;
     bool ended = false;
-    bool given_up = false;  // The launcher has killed the process, because the chief has given it up.
+    // The launcher has killed the process, because the chief has declared the worker lost.
+    bool given_up = false;
   };
 
   bool ending() const { return stage_ == Stage::kTerminating || stage_ == Stage::kKilling; }
   const std::string& HostOf(const LaunchTask& task) const;
   // True if the job continues although `task` has ended: without this worker, or with its replacement.
   bool Survives(const LaunchTask& task, const ProcessExit& exit) const;
-  bool AskToSave(LaunchActions& actions);
+  // Starts replacements of the workers in failed_, as far as max_restarts allows, unless the chief has ended.
+  void ReplaceFailed(LaunchActions& actions);
+  // True if another process may take over from the chief.
+  bool CanTakeOver() const;
+  // No process has taken over from lost_chief_, whose loss therefore ends the launch.
+  void FailTakeover();
+  bool chief_ended() const { return tasks_[chief_].ended; }
+  bool AskToSave(const char* why, LaunchActions& actions);
   void StartNext(LaunchActions& actions);
   void EndLostWorker(const proto::WorkerLost& lost, LaunchActions& actions);
   void OnDeadline(Nanoseconds now, LaunchActions& actions);
@@ -120,8 +139,14 @@ class LaunchCourse {
 
   std::vector<Started> tasks_;
   std::deque<LaunchTask> to_start_;  // The first of these tasks is being started.
+  // Workers that ended although the job continues, and whose replacements have not been started. After an
+  // error, the replacement starts with the chief's next report, which shows that the chief is alive.
+  std::vector<LaunchTask> failed_;
+  size_t chief_ = 0;
+  // A lost chief whose successor has not taken over yet.
+  absl::optional<LostTask> lost_chief_;
+  bool chief_killed_ = false;  // The launcher has killed the chief, because it was silent.
   JobEnd end_;
-  int restarts_ = 0;
   bool training_ = false;  // Training has started.
   bool asked_to_save_ = false;
   Stage stage_ = Stage::kRunning;

@@ -33,8 +33,8 @@ constexpr double kConnectShare = 0.6;
 constexpr double kConnectSeconds = 30;  // The default of --connect_timeout, in seconds.
 constexpr int kLogTailLines = 20;
 constexpr size_t kMostInput = 4096;  // The most bytes of JobCommand::input.
-// The longest time between two reads of the logs, if they are shown.
-constexpr Nanoseconds kLogInterval = 100 * kMillisecond;
+// The longest time between two reads of the logs, if they are shown, and between two calls of asks_for_shape.
+constexpr Nanoseconds kPollInterval = 100 * kMillisecond;
 
 struct Task {
   std::string name;  // The task's name, such as "worker 1".
@@ -42,7 +42,7 @@ struct Task {
   int64_t log_begin;  // Size of the log when this process was started, in bytes.
   const Place* place;
   std::unique_ptr<JobProcess> process;
-  bool ended = false;  // The end of the task has been passed to the course.
+  bool ended = false;  // The LaunchCourse has been told that the task has ended.
 };
 
 // The size of a file in bytes; 0 if it does not exist.
@@ -58,7 +58,8 @@ LaunchCourse::Options CourseOptions(const LaunchOptions& options) {
                                   .verdict_grace = options.verdict_grace,
                                   .survives_worker_loss = options.survives_worker_loss,
                                   .restarts_before_training = options.restarts_before_training,
-                                  .max_restarts = options.max_restarts};
+                                  .max_restarts = options.max_restarts,
+                                  .chief_keeps_log = options.chief_keeps_log};
   for (const Place& place : options.places.servers) course.server_hosts.push_back(place.host);
   for (const Place& place : options.places.workers) course.worker_hosts.push_back(place.host);
   return course;
@@ -80,8 +81,8 @@ class JobLaunch {
   void Do(const SignalTask& action, LaunchActions&) { tasks_[action.number].process->Signal(action.signal); }
   void Do(const NoteForUser& action, LaunchActions&);
   void Do(const DisconnectHosts&, LaunchActions&) { processes_.Disconnect(); }
-  // Passes an event to the course, and carries out the resulting actions. `event` is a function that calls
-  // the course with the list of actions to fill.
+  // Passes an event to course_, and carries out the resulting actions. `event` is a function that calls
+  // course_ with the list of actions to fill.
   template <typename Event>
   void Tell(Event event) {
     LaunchActions actions;
@@ -98,6 +99,7 @@ class JobLaunch {
   void WaitForEvents();
   void HandleSignals();
   void ReapTasks();
+  void ReapTask(size_t number);
   void ReadChief();
   RunResult Result() const;
 
@@ -113,9 +115,12 @@ class JobLaunch {
   JobProcesses processes_{secret_.job_id, options_.run_dir + "/log"};
   LaunchCourse course_;
   std::vector<Task> tasks_;
-  // Shows the new lines of the logs that it follows. It follows no log unless show_logs is set.
+  // Passes new lines of the processes' logs to listener_, if show_logs is set.
   LogFollower logs_{[this](const std::string& line) { listener_.OnLogLine(line); }};
+  JobProcess& Chief() { return *tasks_[course_.chief()].process; }
+
   std::string chief_address_;
+  int64_t last_event_ = 0;  // The number of the newest numbered event of the chief.
 };
 
 RunResult JobLaunch::Run() {
@@ -127,9 +132,11 @@ RunResult JobLaunch::Run() {
   while (!course_.ended()) {
     WaitForEvents();
     HandleSignals();
+    if (options_.asks_for_shape && options_.asks_for_shape()) {
+      Tell([&](LaunchActions& actions) { course_.OnChange(actions); });
+    }
     processes_.Advance(clock_.Now());
-    // Tasks are reaped first. So a task's exit is known when the chief's report on it is read, and a dead
-    // chief's last report is read before the course judges the loss.
+    // The tasks are reaped first. So a task's exit is known when the chief's report on it is read.
     ReapTasks();
     ReadChief();
     Tell([&](LaunchActions& actions) { course_.OnTick(clock_.Now(), actions); });
@@ -180,6 +187,8 @@ absl::Status JobLaunch::Spawn(const LaunchTask& task) {
   if (!process.ok()) {
     return Annotate(process.status(), absl::StrCat("cannot start ", task.name(), " on ", place.host));
   }
+  // The new chief reports again what this launcher has not read, so the pipe of the lost chief is closed.
+  if (chief && !tasks_.empty()) tasks_[course_.chief()].process.reset();
   tasks_.push_back({task.name(), command.log_path, log_begin, &place, *std::move(process)});
   return absl::OkStatus();
 }
@@ -188,9 +197,14 @@ std::vector<std::string> JobLaunch::ChiefArguments() const {
   const Place& place = options_.places.chief;
   std::vector<std::string> arguments = {
       "chief", absl::StrCat("--job=", options_.chief_run_dir, "/job.textproto"),
-      "--run_dir=" + options_.chief_run_dir, "--listen=" + HostPortText({place.address, options_.chief_port}),
+      "--run_dir=" + options_.chief_run_dir,
+      absl::StrCat("--listen=", chief_address_.empty() ? HostPortText({place.address, options_.chief_port})
+                                                       : chief_address_),
       "--host=" + place.host};
   if (options_.resume) arguments.push_back("--resume");
+  arguments.push_back(absl::StrCat("--max_restarts=", options_.max_restarts));
+  if (options_.chief_keeps_log) arguments.push_back("--keep_log");
+  if (!tasks_.empty()) arguments.push_back(absl::StrCat("--take_over=", last_event_));
   if (options_.secret.has_value()) arguments.push_back("--scheduled");
   const std::string devices = WorkerDevicesText(options_.places.worker_devices);
   if (!devices.empty()) arguments.push_back("--worker_devices=" + devices);
@@ -221,8 +235,8 @@ std::vector<std::string> JobLaunch::ArgumentsOf(const LaunchTask& task) const {
                                         absl::StrCat("--index=", task.index),
                                         absl::StrCat("--bind=", place.address), "--host=" + place.host};
   if (task.incarnation > 1) arguments.push_back(absl::StrCat("--incarnation=", task.incarnation));
-  // The process gives up before the chief stops waiting for it, so that it can still report why it does not
-  // join.
+  // The process stops trying to connect before the chief stops waiting for it, so that the process can still
+  // report why it does not join.
   const double patience = kConnectShare * options_.timeouts.start();
   if (patience < kConnectSeconds) {
     arguments.push_back(
@@ -237,10 +251,10 @@ std::vector<std::string> JobLaunch::ArgumentsOf(const LaunchTask& task) const {
 void JobLaunch::WaitForEvents() {
   // The chief's descriptor is -1, which poll ignores, once it is closed or if the chief runs elsewhere.
   std::vector<pollfd> fds = {{signals_.fd(), POLLIN, 0}};
-  if (!tasks_.empty()) fds.push_back({tasks_[0].process->lines().fd(), POLLIN, 0});
+  if (!tasks_.empty()) fds.push_back({Chief().lines().fd(), POLLIN, 0});
   processes_.AddTo(fds);
   const Nanoseconds left = std::max<Nanoseconds>(course_.deadline() - clock_.Now(), 0);
-  const Nanoseconds longest = options_.show_logs ? kLogInterval : kSecond;
+  const Nanoseconds longest = options_.show_logs || options_.asks_for_shape ? kPollInterval : kSecond;
   poll(fds.data(), fds.size(), static_cast<int>(std::min(left / kMillisecond + 1, longest / kMillisecond)));
 }
 
@@ -252,23 +266,34 @@ void JobLaunch::HandleSignals() {
 }
 
 void JobLaunch::ReapTasks() {
+  const size_t chief = course_.chief();
   // Uses an index, because the loop may append a replacement to tasks_, which makes iterators invalid.
   for (size_t i = 0; i < tasks_.size(); ++i) {
-    if (tasks_[i].ended || !tasks_[i].process->Poll().has_value()) continue;
-    tasks_[i].ended = true;
-    const ProcessExit exit = *tasks_[i].process->Poll();
-    Tell([&](LaunchActions& actions) { course_.OnExit(i, exit, actions); });
+    if (i != chief) ReapTask(i);
   }
+  if (tasks_.empty() || tasks_[chief].ended || !tasks_[chief].process->Poll().has_value()) return;
+  // If the chief has reported the job's result, its end is no loss. So its reports are read first.
+  ReadChief();
+  ReapTask(chief);
+}
+
+void JobLaunch::ReapTask(size_t number) {
+  Task& task = tasks_[number];
+  if (task.ended || !task.process->Poll().has_value()) return;
+  task.ended = true;
+  const ProcessExit exit = *task.process->Poll();
+  Tell([&](LaunchActions& actions) { course_.OnExit(number, exit, actions); });
 }
 
 void JobLaunch::ReadChief() {
   while (!tasks_.empty()) {
-    const std::optional<std::string> line = tasks_[0].process->lines().Next();
+    const std::optional<std::string> line = Chief().lines().Next();
     if (!line.has_value()) return;
     proto::ProgressEvent event;
     google::protobuf::util::JsonParseOptions json;
     json.ignore_unknown_fields = true;
     if (!google::protobuf::util::JsonStringToMessage(*line, &event, json).ok()) event.set_note(*line);
+    last_event_ = std::max(last_event_, event.number());
     if (event.has_listening() && chief_address_.empty()) chief_address_ = event.listening().address();
     Tell([&](LaunchActions& actions) { course_.OnReport(event, clock_.Now(), actions); });
     listener_.OnEvent(event);
@@ -282,8 +307,11 @@ RunResult JobLaunch::Result() const {
   result.status = failure.status;
   result.culprit = failure.task;
   result.interrupt = end.interrupt;
+  result.changes = end.changes && absl::IsCancelled(failure.status);
   result.last_step = end.last_step;
   result.survived = end.survived;
+  result.restarts = end.restarts;
+  result.loss = failure.loss;
   result.seconds = ToSeconds(clock_.Now() - begin_);
   for (const Task& task : tasks_) {
     if (task.name != failure.task) continue;

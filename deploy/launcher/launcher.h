@@ -8,6 +8,7 @@
 #ifndef TETHYS_DEPLOY_LAUNCHER_LAUNCHER_H_
 #define TETHYS_DEPLOY_LAUNCHER_LAUNCHER_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -61,12 +62,19 @@ struct LaunchOptions {
   // After a process is lost, the time for the chief to report its verdict and for the other processes to end
   // by themselves.
   Nanoseconds verdict_grace = 1 * kSecond;
-  // If true, the job continues without a worker that died, or that exited with kExitMishap during training.
-  // At most max_restarts lost workers are restarted over the whole job.
+  // If true, the job continues without a worker that died, or that failed during training with kExitMishap
+  // (an error that a replacement may not have). Lost workers are restarted, as far as
+  // max_restarts allows.
   bool survives_worker_loss = false;
   // If true, a worker that died before training began is restarted as well; if false, its death ends the job.
   bool restarts_before_training = true;
-  int max_restarts = 0;
+  int max_restarts = 0;  // Replaced workers and chiefs together.
+  // If true, the chief keeps a log, and another process takes over from a chief that is lost during training.
+  bool chief_keeps_log = false;
+  // True: the user asks for another shape of the job. Called several times a second. The job is then saved
+  // and ended once it trains (RunResult::changes), and the caller starts it again. Empty: the shape cannot
+  // change.
+  std::function<bool()> asks_for_shape = {};
   // If true, every line of every log also goes to OnLogLine, prefixed by "[worker 3 on slave2] ".
   bool show_logs = false;
 };
@@ -80,9 +88,13 @@ struct RunResult {
   std::string host;
   std::string log_tail;  // Lines to print after the status: the end of the culprit's log.
   int interrupt = 0;     // The signal by which the user interrupted; 0: none.
+  bool changes = false;  // True: the job was ended because the user asked for another shape of it.
+  std::string change;  // The new shape, "4 workers and 2 servers"; set by the caller of Launch if `changes`.
   int64_t last_step = 0;
   double seconds = 0;
   std::vector<LostTask> survived = {};  // Lost workers without which the job continued.
+  int restarts = 0;                     // The number of processes that were started again.
+  bool loss = false;                    // As in FirstFailure.
 };
 
 // Invariant: once Launch has returned or this process has died, no process that Launch started stays alive.

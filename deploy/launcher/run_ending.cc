@@ -18,8 +18,8 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kMostCommandBytes = 1 << 20;
-// The file in the directory of a run that contains the flags that place the run on hosts. Absent if the run
-// is on one machine.
+// The file in a run's directory that contains the flags for hosts (JobRunOptions::host_flags). Absent if the
+// launcher's machine runs all processes.
 constexpr char kHostFlagsFile[] = "host_flags.txt";
 
 // Words for the sender of a signal that a user, a terminal or a scheduler sends.
@@ -84,7 +84,8 @@ std::string ParentOf(absl::string_view run_dir) {
   return std::string(slash == absl::string_view::npos ? "." : run_dir.substr(0, slash));
 }
 
-// How to go on with the comparison or study that made the run; empty if no comparison or study made it.
+// Tells the user how to continue the comparison or study that made the run; empty if no comparison or study
+// made the run.
 std::string GoOnWithExperiment(const std::string& run_dir) {
   const std::string parent = ParentOf(run_dir);
   const absl::StatusOr<std::string> file = ReadFile(absl::StrCat(parent, "/", kGoOnFile), kMostCommandBytes);
@@ -92,8 +93,8 @@ std::string GoOnWithExperiment(const std::string& run_dir) {
   const absl::string_view command = absl::StripAsciiWhitespace(*file);
   const std::string flags = absl::StrCat("--resume --run_dir=", ShellWord(parent));
   const bool here =
-      // False if the directory was moved, or if `run_dir` is another path to the directory than the command
-      // has.
+      // False if the directory was moved after the command was stored, or if `run_dir` is another path to the
+      // same directory.
       absl::EndsWith(command, flags);
   return absl::StrCat(
       "to repeat this run, go on with its comparison or study ",
@@ -108,8 +109,8 @@ std::string OwnStartCommand(const std::string& run_dir) {
 }
 
 // Flags by which the job in `job_file` saves a checkpoint each epoch. Empty if the job already does so, saves
-// after numbers of steps, or has only one epoch. The job file of a run contains the default of min_seconds,
-// so the flags also set min_seconds to 0.
+// every few steps (every_steps), or has only one epoch. The job file of a run contains the default of
+// min_seconds, so the flags also set min_seconds to 0.
 std::string SavingFlags(const std::string& job_file) {
   const absl::StatusOr<proto::Job> job = LoadRunJob(job_file, {});
   if (!job.ok() || job->epochs() == 1) return "";
@@ -120,8 +121,9 @@ std::string SavingFlags(const std::string& job_file) {
                       checkpoint.min_seconds() > 0 ? " --set=checkpoint.min_seconds=0" : "");
 }
 
-// A command that trains the job of a run without checkpoints from the start. `changed`: the user must change
-// the job first. Otherwise the same may happen again, so the command makes the job save more often.
+// A command that trains the job of a run without checkpoints from the start. If `changed`, the user must
+// change the job first, so the command names the job file that the user changes. If not `changed`, the same
+// failure may happen again, so the command also makes the job save checkpoints more often.
 std::string StartCommand(const std::string& run_dir, bool changed) {
   const std::string own = changed ? OwnStartCommand(run_dir) : "";
   if (!own.empty()) return own;
@@ -134,7 +136,8 @@ std::string StartCommand(const std::string& run_dir, bool changed) {
 
 std::string EndingText(const RunResult& result) {
   if (!absl::IsCancelled(result.status)) return WithMeaning(FirstLine(result.status.message()));
-  return absl::StrCat("stopped by ", SenderOf(result.interrupt),
+  return absl::StrCat(result.change.empty() ? absl::StrCat("stopped by ", SenderOf(result.interrupt))
+                                            : absl::StrCat("ended for a change to ", result.change),
                       result.last_step > 0 ? absl::StrCat(", at step ", CountText(result.last_step)) : "");
 }
 
@@ -192,8 +195,8 @@ RunEnding EndingOf(const std::string& run_dir, const absl::optional<proto::RunSu
     ending.text =
         summary->has_first_failure() ? FailureText(summary->first_failure()) : "stopped by the user";
   }
-  // The summary's text on how to go on also gives the reason, so it is used if it is still valid: the
-  // directory may have been moved after the text was stored. The command in kStartFile is always valid,
+  // The summary's text on how to continue also gives the reason. The text is used unless it is outdated
+  // because the directory was moved after the text was stored. The command in kStartFile is always valid,
   // because it does not name the directory.
   const auto names = [&](const std::string& path) {
     return summary.has_value() && absl::EndsWith(summary->go_on(), absl::StrCat("=", path));

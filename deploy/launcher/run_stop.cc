@@ -23,11 +23,11 @@ absl::Status NotRunning(const std::string& run_dir, const absl::optional<Launche
   // A launcher that ends normally removes its name. So a launcher that is still named was killed, or it runs
   // on a machine whose locks are not visible here.
   if (named.has_value() && named->boot_id != BootId()) {
-    absl::StrAppend(&text, " as far as ", HostName(), " can see: process ", named->process, " on ",
-                    named->host,
-                    " was the last launcher of the run; this process was killed, or the file system does not "
-                    "share its lock: in that case stop the run on ",
-                    named->host);
+    absl::StrAppend(
+        &text, " as far as ", HostName(), " can see: process ", named->process, " on ", named->host,
+        " was the last launcher of the run; if this process was killed, there is nothing to stop; if "
+        "it still runs (the file system may not share locks), stop the run on ",
+        named->host);
   }
   return absl::FailedPreconditionError(text);
 }

@@ -101,8 +101,20 @@ void TensorboardLog::AddEpoch(const proto::EpochResult& epoch) {
   Write(event);
 }
 
-void TensorboardLog::AddResults(const proto::RunSummary& summary, absl::string_view steps_csv) {
-  AddPhases(steps_csv);
+void TensorboardLog::AddSteps(absl::string_view steps_csv) {
+  for (CsvReader csv(steps_csv); csv.Next();) {
+    const auto end = epochs_.find(csv.Integer("epoch") - 1);  // steps.csv counts epochs from 1.
+    if (end == epochs_.end()) continue;
+    end->second.phase_ns.resize(std::size(kPhases));
+    for (size_t i = 0; i < std::size(kPhases); ++i) {
+      end->second.phase_ns[i] += csv.Number(kPhases[i].column);
+    }
+    ++end->second.steps;
+  }
+}
+
+void TensorboardLog::AddResults(const proto::RunSummary& summary) {
+  AddPhases();
   if (!summary.has_test()) return;
   proto::Event event = EventAt(summary.steps(), options_.wall_seconds());
   const proto::Quality& test = summary.test();
@@ -111,23 +123,12 @@ void TensorboardLog::AddResults(const proto::RunSummary& summary, absl::string_v
   Write(event);
 }
 
-void TensorboardLog::AddPhases(absl::string_view steps_csv) {
-  struct Sums {
-    std::array<double, std::size(kPhases)> ns = {};
-    int64_t steps = 0;
-  };
-  std::map<int64_t, Sums> epochs;
-  for (CsvReader csv(steps_csv); csv.Next();) {
-    Sums& sums = epochs[csv.Integer("epoch") - 1];  // steps.csv counts epochs from 1.
-    for (size_t i = 0; i < std::size(kPhases); ++i) sums.ns[i] += csv.Number(kPhases[i].column);
-    ++sums.steps;
-  }
+void TensorboardLog::AddPhases() {
   for (const auto& [epoch, end] : epochs_) {
-    const Sums& sums = epochs[epoch];
-    if (sums.steps == 0) continue;
+    if (end.steps == 0) continue;
     proto::Event event = EventAt(end.step, end.wall_seconds);
     for (size_t i = 0; i < std::size(kPhases); ++i) {
-      AddScalar(kPhases[i].tag, sums.ns[i] / 1e3 / static_cast<double>(sums.steps), event);
+      AddScalar(kPhases[i].tag, end.phase_ns[i] / 1e3 / static_cast<double>(end.steps), event);
     }
     Write(event);
   }

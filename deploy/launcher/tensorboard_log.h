@@ -22,6 +22,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "deploy/launcher/launcher.h"
 #include "proto/event.pb.h"
@@ -44,20 +45,27 @@ class TensorboardLog final : public ForwardingListener {
 
   void OnEvent(const proto::ProgressEvent& event) override;
 
-  // Called after the run: adds the test results and the mean times of a step's phases from steps.csv.
-  void AddResults(const proto::RunSummary& summary, absl::string_view steps_csv);
+  // Whether an epoch has ended in this attempt, so that AddSteps is needed.
+  bool needs_steps() const { return !epochs_.empty(); }
+  // Called after the attempt, once for each part of steps.csv: lines with the header before them.
+  void AddSteps(absl::string_view steps_csv);
+  // Called after AddSteps: adds the test results and the mean times of a step's phases.
+  void AddResults(const proto::RunSummary& summary);
 
  private:
   struct EpochEnd {
     int64_t step = 0;
     double wall_seconds = 0;
+    std::vector<double> phase_ns =
+        {};  // The sum over `steps` of each phase's time; empty: no step was added.
+    int64_t steps = 0;
   };
 
   void Write(const proto::Event& event);
   void BeginAt(int64_t step);
   void AddProgress(const proto::Progress& progress);
   void AddEpoch(const proto::EpochResult& epoch);
-  void AddPhases(absl::string_view steps_csv);
+  void AddPhases();
   void NoteFailure(const absl::Status& status);
 
   const TensorboardOptions options_;

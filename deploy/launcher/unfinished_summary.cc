@@ -47,7 +47,7 @@ absl::Status RemoveSummary(const std::string& run_dir) {
 
 absl::Status CompleteSummary(const proto::JobPlan& plan, const std::string& run_dir, const RunResult& result,
                              const absl::optional<proto::EpochResult>& last_epoch, const Attempts& earlier,
-                             const std::string& go_on) {
+                             bool of_earlier, const std::string& go_on) {
   const bool interrupted = absl::IsCancelled(result.status);
   absl::StatusOr<proto::RunSummary> written = ReadSummary(run_dir);
   if (result.status.ok()) return absl::OkStatus();
@@ -65,6 +65,15 @@ absl::Status CompleteSummary(const proto::JobPlan& plan, const std::string& run_
     summary.mutable_timing()->set_total_seconds(TotalSeconds(summary.attempt()));
     if (last_epoch.has_value()) FillEpoch(*last_epoch, summary);
     FillCost(plan.job().price_per_hour(), /*epochs=*/0, summary);
+  }
+  // The chief counts the steps up to its last barrier, and the launcher heard of later ones.
+  if (of_earlier && summary.attempt_size() > 0) {
+    proto::Attempt& before = *summary.mutable_attempt()->rbegin();
+    before.set_ending(summary.ending());
+    *summary.add_attempt() = NewAttempt(plan, before.end_step());
+  } else if (written.ok() && summary.attempt_size() > 0) {
+    proto::Attempt& own = *summary.mutable_attempt()->rbegin();
+    own.set_end_step(std::max(own.end_step(), result.last_step));
   }
   summary.set_status(interrupted ? "interrupted" : "failed");
   summary.set_ending(EndingText(result));

@@ -35,12 +35,14 @@ class EpochWatcher final : public ForwardingListener {
 absl::Status RemoveSummary(const std::string& run_dir);
 
 // Called after a run; no-op if the run succeeded. Writes a summary if the chief has written none. If the user
-// interrupted the run, the summary's status becomes "interrupted"; otherwise the first failure is the failure
-// that the launcher reports, because the launcher knows how processes ended. `earlier`: the run's earlier
-// attempts. `go_on`: as in RunSummary.
+// interrupted the run, sets the summary's status to "interrupted". Otherwise sets the summary's first failure
+// to the failure that the launcher found, because the launcher knows how processes ended; a failure from the
+// chief stays if the launcher found none. `earlier`: the run's earlier attempts.
+// `of_earlier`: the summary that exists is that of an earlier attempt, because the last attempt has not
+// trained. `go_on`: as in RunSummary.
 absl::Status CompleteSummary(const proto::JobPlan& plan, const std::string& run_dir, const RunResult& result,
                              const absl::optional<proto::EpochResult>& last_epoch, const Attempts& earlier,
-                             const std::string& go_on);
+                             bool of_earlier, const std::string& go_on);
 
 }  // namespace tethys
 

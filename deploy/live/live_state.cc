@@ -14,13 +14,13 @@
 namespace tethys {
 namespace {
 
-// In seconds. If the gap between two pulses is longer, the bytes moved in this gap are not estimated from the
-// rate of the newest pulse.
+// In seconds. If the gap between two pulses is longer, the rate of the newer pulse is not used to estimate
+// the bytes moved in the gap.
 constexpr double kLongestGap = 60;
 // A pulse has 64 counts of staleness; a damaged line may have more.
 constexpr int kMostCounts = 64;
 
-// Replaces a task's pulse by a newer one; measurements that are missing in the newer one are kept.
+// Replaces a task's pulse by a newer pulse, but keeps measurements that are missing in the newer pulse.
 void Renew(const proto::TaskPulse& newer, proto::TaskPulse& pulse) {
   proto::TaskPulse renewed = newer;
   if (!newer.has_compute_seconds() && pulse.has_compute_seconds())
@@ -174,6 +174,7 @@ void LiveFold::Add(const proto::ProgressEvent& event) {
       state_.clear_left();
       for (proto::LiveTask& task : *state_.mutable_task()) task.set_health(HealthAtEnd(task.health()));
       return;
+    case proto::ProgressEvent::kTookOver:  // A note of the launcher tells of it.
     case proto::ProgressEvent::EVENT_NOT_SET:
       return;
   }
@@ -210,8 +211,8 @@ void LiveFold::AddProgress(const proto::Progress& progress) {
       [](const proto::CurvePoint& point) { return point.step(); },
       [](const proto::CurvePoint&) { return 0; });
   if (thinned) {
-    // The least gap between points is below the mean gap of these points, because the gaps between progress
-    // events vary.
+    // The required gap between points is set below the mean gap of these points, because the gaps between
+    // progress events vary.
     curve_gap_ = 0.9 * Distance(curve[0].step(), curve[curve.size() - 1].step()) / (curve.size() - 1);
   }
   proto::CurvePoint& point = *curve.Add();

@@ -12,7 +12,7 @@
 namespace tethys {
 namespace {
 
-constexpr double kFirstBucketSeconds = 100e-6;  // The bound of the first bucket, as in proto::Pulse.
+constexpr double kFirstBucketSeconds = 100e-6;  // The first bucket's upper bound, as in proto::Pulse.
 
 std::string Number(double value) {
   if (std::isnan(value)) return "NaN";
@@ -48,7 +48,7 @@ class MetricsWriter {
     labels.insert(labels.end(), more.begin(), more.end());
     absl::StrAppend(&text_, name_, suffix, LabelsText(labels), " ", Number(value), "\n");
   }
-  // Adds a sample for each worker that has the value. `value` must return NaN for a worker that does not.
+  // Adds a sample for each worker that has the value. `value` must return NaN for a worker without the value.
   template <typename Value>
   void PerWorker(const Value& value) {
     for (const proto::LiveTask& task : state_.task()) {
@@ -127,7 +127,7 @@ std::string OpenMetricsText(const proto::LiveState& state) {
                                              static_cast<double>(progress.epoch_samples_done())));
   metrics.Family("tethys_steps", "counter", "", "Updates of the parameters.");
   metrics.Sample("_total", static_cast<double>(std::max<int64_t>(progress.step(), 0)));
-  metrics.Family("tethys_workers_lost", "counter", "", "Workers that the run has lost and survived.");
+  metrics.Family("tethys_workers_lost", "counter", "", "Lost workers without which the run went on.");
   metrics.Sample("_total", state.workers_lost());
   AddNetworkBytes(state, metrics);
   AddLinkUse(state, metrics);

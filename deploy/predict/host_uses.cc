@@ -23,7 +23,7 @@ constexpr double kRateDiffers = 1.4;
 constexpr double kDelayDiffers = 2.5;
 constexpr double kMemoryDiffers = 2;
 constexpr double kLeastDelay = 2e-4;  // Seconds; below this delay, all links count as equally near.
-// The most ways to cut the hosts in two by speed, and the most ways by link.
+// The most ways to divide the hosts into two parts by speed. The same limit applies to ways by link.
 constexpr size_t kMostCuts = 3;
 constexpr size_t kMostNamedHosts = 3;  // The most hosts named in the text of a use.
 
@@ -181,8 +181,8 @@ class UseMaker {
     const std::string names = Names(hosts_, odd);
     const char* s = odd.size() == 1 ? "s" : "";
     Add(absl::StrCat("without ", names), good, good_servers);
-    Add(absl::StrCat(names, " only serve", s), good, Joined(odd_servers, good_servers));
-    Add(absl::StrCat(names, " only work", s), Joined(good, odd), good_servers);
+    Add(absl::StrCat(names, " run", s, " only servers"), good, Joined(odd_servers, good_servers));
+    Add(absl::StrCat(names, " run", s, " only workers"), Joined(good, odd), good_servers);
   }
 
   void Add(std::string text, const std::vector<int>& workers, const std::vector<int>& servers) {
@@ -259,7 +259,7 @@ absl::StatusOr<std::vector<HostEntry>> HostsFor(const std::vector<HostEntry>& ho
   }
   TETHYS_ASSIGN_OR_RETURN(const RoleAssignment as_it_is, AssignRoles(hosts, 0, 0));
   std::vector<HostEntry> lines;
-  // The wanted numbers of processes, by line of the host file.
+  // For each wanted worker and each wanted server: the index of its host's line in `lines`.
   std::vector<int> wanted_workers, wanted_servers;
   for (size_t i = 0; i < count; ++i) {
     const bool chief = static_cast<int>(i) == as_it_is.chief;

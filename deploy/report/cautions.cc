@@ -84,7 +84,7 @@ size_t WorkerMachines(const ReportVariant& variant) {
 }
 
 // Warns if the same number of workers ran on different numbers of machines: a host file with several slots
-// per machine fills one machine before the next, so the strategy is not all that differs.
+// per machine fills one machine before the next, so the variants differ in more than the strategy.
 std::string Machines(const proto::Report& report) {
   // The name of the first variant, by the number of workers and the number of machines.
   std::map<int64_t, std::map<size_t, std::string>> variants;
@@ -103,8 +103,8 @@ std::string Machines(const proto::Report& report) {
   return "";
 }
 
-// Compares the fastest variant on one machine with the fastest variant on each larger number of machines, and
-// names the numbers that are slower, or not shown to be faster.
+// Compares the fastest variant on one machine with the fastest variant on each larger number of machines.
+// Names the numbers of machines whose variant is slower, or is not shown to be faster.
 std::string SlowerMachines(const proto::Report& report, const Findings& findings) {
   std::map<size_t, const ReportVariant*> fastest;
   for (const ReportVariant* variant : findings.repeated) {
@@ -140,7 +140,7 @@ std::string HardlyLearned(const proto::Report& report, const Findings& findings)
 
 std::string OthersCpu(const proto::Report& report, const Findings& findings) {
   const double most = MostOthersCpu(report);
-  // The headline of a comparison states a large share in more detail.
+  // A share above kLoudOthersCpu is left out, because the headline of a comparison states it.
   if (most < kOthersCpu || (findings.others_cpu > 0 && findings.by_speed.size() > 1)) return "";
   return absl::StrFormat("other programs took up to %.0f %% of the CPU", 100 * most);
 }
@@ -178,7 +178,7 @@ std::string Losses(const proto::Report& report) {
   }
   return names.empty() ? ""
                        : absl::StrCat("workers were lost while ", Named(std::move(names)),
-                                      " trained, and the times contain the losses");
+                                      " trained, and the times include the resulting delays");
 }
 
 std::string JobsDiffer(const proto::Report& report) {

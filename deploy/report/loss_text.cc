@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "deploy/text.h"
 
 namespace tethys {
@@ -13,7 +15,7 @@ namespace {
 
 std::string OmittedText(int64_t unrecorded) {
   if (unrecorded == 0) return "";
-  return absl::StrCat("; losses and accuracies omit ", PluralText(unrecorded, "sample"),
+  return absl::StrCat("; training loss and accuracy omit ", PluralText(unrecorded, "sample"),
                       ", whose records were lost with a worker");
 }
 
@@ -34,9 +36,27 @@ std::string ChangeLine(const proto::GroupChange& change) {
                    "), after training had stood still for ", TimeText(change.stall_seconds()));
   if (change.steps_again() > 0) {
     absl::StrAppend(&text, "; ", PluralText(change.steps_again(), "step"),
-                    change.steps_again() == 1 ? " was" : " were", " made again");
+                    change.steps_again() == 1 ? " was" : " were", " repeated");
   }
   return absl::StrCat(text, OmittedText(change.unrecorded_samples()));
+}
+
+// Describes the lost workers and the groups that then formed.
+std::string WorkersText(const proto::RunSummary& summary) {
+  const int lost = summary.worker_loss_size();
+  const int changes = summary.group_change_size();
+  if (lost == 0 && changes == 0) return "";
+  int64_t again = 0;
+  for (const proto::GroupChange& change : summary.group_change()) again += change.steps_again();
+  // If an exchange fails although no worker was lost, the same workers form a new group.
+  std::string text = lost > 0 ? LostText(lost)
+                              : absl::StrCat("the workers formed a new group ", PluralText(changes, "time"));
+  if (changes == 0) return text;
+  absl::StrAppend(&text, "; training stood still for ", TimeText(StoodStill(summary)), " in all");
+  if (again > 0) {
+    absl::StrAppend(&text, ", and ", PluralText(again, "step"), again == 1 ? " was" : " were", " repeated");
+  }
+  return text;
 }
 
 }  // namespace
@@ -47,22 +67,26 @@ double StoodStill(const proto::RunSummary& summary) {
   return seconds;
 }
 
-std::string LossText(const proto::RunSummary& summary) {
-  const int lost = summary.worker_loss_size();
-  const int changes = summary.group_change_size();
-  if (lost == 0 && changes == 0) return "";
+std::string AttemptsText(const proto::RunSummary& summary) {
+  if (summary.attempt_size() < 2) return "";
   int64_t again = 0;
-  for (const proto::GroupChange& change : summary.group_change()) again += change.steps_again();
-  // An exchange that fails without a loss makes the same workers form a new group.
-  std::string text = lost > 0
-                         ? absl::StrCat(PluralText(lost, "worker"), lost == 1 ? " was lost" : " were lost")
-                         : absl::StrCat("the workers formed a new group ", PluralText(changes, "time"));
-  if (changes == 0) return text;
-  absl::StrAppend(&text, "; training stood still for ", TimeText(StoodStill(summary)), " in all");
-  if (again > 0) {
-    absl::StrAppend(&text, ", and ", PluralText(again, "step"), again == 1 ? " was" : " were", " made again");
+  for (const proto::Attempt& attempt : summary.attempt()) again += attempt.steps_again();
+  return absl::StrCat("over ", summary.attempt_size(), " attempts",
+                      again > 0 ? absl::StrCat(", which repeated ", PluralText(again, "step")) : "");
+}
+
+std::string LostText(int64_t workers) {
+  return absl::StrCat(PluralText(workers, "worker"), workers == 1 ? " was lost" : " were lost");
+}
+
+std::string LossText(const proto::RunSummary& summary) {
+  std::vector<std::string> texts;
+  if (const std::string text = WorkersText(summary); !text.empty()) texts.push_back(text);
+  if (const int chiefs = summary.chief_loss_size(); chiefs > 0) {
+    texts.push_back(absl::StrCat("the chief was lost and replaced",
+                                 chiefs > 1 ? absl::StrCat(" ", chiefs, " times") : ""));
   }
-  return text;
+  return absl::StrJoin(texts, "; ");
 }
 
 std::vector<std::string> LossLines(const proto::RunSummary& summary) {
@@ -72,6 +96,11 @@ std::vector<std::string> LossLines(const proto::RunSummary& summary) {
   }
   for (const proto::GroupChange& change : summary.group_change()) {
     lines.emplace_back(change.seconds(), ChangeLine(change));
+  }
+  for (const proto::ChiefLoss& loss : summary.chief_loss()) {
+    lines.emplace_back(loss.seconds(),
+                       absl::StrCat("after ", TimeText(loss.seconds()), " another chief took over; for ",
+                                    TimeText(loss.absent_seconds()), " there was no chief"));
   }
   std::stable_sort(lines.begin(), lines.end(),
                    [](const auto& one, const auto& other) { return one.first < other.first; });

@@ -1,7 +1,8 @@
-// The workers that a run lost and outlived, in words. Pure; any thread.
+// Texts on the workers that a run lost and continued without. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_LOSS_TEXT_H_
 #define TETHYS_DEPLOY_REPORT_LOSS_TEXT_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,11 +14,18 @@ namespace tethys {
 // (RunSummary.group_change).
 double StoodStill(const proto::RunSummary& summary);
 
-// "2 workers were lost; training stood still for 0.08 s in all, and 3 steps were made again"; empty if the
-// last attempt of the run lost no worker and its workers formed no new group.
+// "over 3 attempts, which made 175 steps again"; empty if the run had one attempt.
+std::string AttemptsText(const proto::RunSummary& summary);
+
+// "2 workers were lost".
+std::string LostText(int64_t workers);
+
+// "2 workers were lost; training stood still for 0.08 s in all, and 3 steps were repeated; the chief was lost
+// and replaced"; empty if the last attempt of the run lost neither a worker nor its chief, and its workers
+// formed no new group.
 std::string LossText(const proto::RunSummary& summary);
 
-// One line per lost worker and one per new group of workers, in order of time:
+// One line per lost worker, per new group of workers and per lost chief, in order of time:
 //
 //   after 12.3 s worker 1 on slave2 was lost: its session ended
 //   after 12.4 s 2 workers went on from step 120 (lost worker 1 on slave2: its session ended), after training

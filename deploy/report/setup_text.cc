@@ -23,9 +23,14 @@ std::string DescribeAttempts(const proto::RunSummary& summary) {
   if (summary.attempt_size() < 2) return "";
   std::vector<std::string> parts;
   for (const proto::Attempt& attempt : summary.attempt()) {
-    parts.push_back(absl::StrFormat("updates %s to %s by %s, %.1f s in all", CountText(attempt.first_step()),
-                                    CountText(attempt.end_step()), AttemptText(attempt),
-                                    attempt.total_seconds()));
+    std::string part =
+        absl::StrFormat("updates %s to %s by %s, %.1f s in all", CountText(attempt.first_step()),
+                        CountText(attempt.end_step()), AttemptText(attempt), attempt.total_seconds());
+    if (!attempt.ending().empty()) absl::StrAppend(&part, ", until ", attempt.ending());
+    if (attempt.steps_again() > 0) {
+      absl::StrAppend(&part, " (", PluralText(attempt.steps_again(), "update"), " repeated later)");
+    }
+    parts.push_back(std::move(part));
   }
   return absl::StrCat("Attempts: ", absl::StrJoin(parts, "; "), ".");
 }

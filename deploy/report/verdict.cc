@@ -243,13 +243,16 @@ std::string ExchangeSentence(const Ranking& variants) {
   return text.empty() ? "" : text + ".";
 }
 
-// Lists runs that lost workers and outlived the losses, because their times contain what the losses cost.
+// Lists runs that lost workers and continued, because their times include the time that the losses cost.
 std::string LossSentence(const Ranking& variants) {
   std::string text;
   for (const ReportVariant* variant : variants) {
     for (const proto::RunPoint& run : variant->run()) {
       if (run.status() != "succeeded" || run.losses().empty()) continue;
-      absl::StrAppend(&text, text.empty() ? "The times contain losses of workers: " : "; ",
+      absl::StrAppend(&text,
+                      text.empty()
+                          ? "Workers were lost in these runs, and the times include the resulting delays: "
+                          : "; ",
                       NameInText(*variant), ", run ", run.name(), " (", run.losses(), ")");
     }
   }
@@ -328,7 +331,7 @@ std::vector<std::string> UnfinishedRun(const ReportVariant& variant) {
   return sentences;
 }
 
-// The limits of what the numbers show.
+// Sentences on the limits of the conclusions.
 std::vector<std::string> Reservations(const Findings& findings) {
   std::vector<std::string> sentences;
   const Ranking& variants = findings.by_speed;

@@ -72,9 +72,9 @@ absl::StatusOr<JobSecret> ReadSecretLine(int fd) {
   return ParseSecretLine(line);
 }
 
-// The address at which a worker or server listens, as text for ParseListenAddress: `given` (the value of
-// --bind) or, if it is empty or stands for loopback although the chief is elsewhere, this machine's address
-// on the route to `chief`.
+// The address at which a worker or server listens, as text for ParseListenAddress. This is `given`, the value
+// of --bind. But if `given` is empty, or stands for loopback while the chief is on another machine, the host
+// is this machine's address on the route to `chief`.
 absl::StatusOr<std::string> BindAddress(const std::string& given, const std::string& chief) {
   HostPort bind;
   if (!given.empty()) {
@@ -156,7 +156,7 @@ int RunRole(const Flags& flags, const std::string& verb, const std::string& name
       proto::RemoteSecrets secrets;
       if (secrets.ParseFromString(bytes)) return secrets;
       return absl::InvalidArgumentError(
-          "the launcher's secrets for data cannot be read: is the launcher of this build?");
+          "the launcher's secrets for data cannot be read: the launcher must be of the same build");
     });
   }
   const BuildInUse in_use(OwnBundle(), BuildInUse::kInterval);

@@ -46,7 +46,7 @@ absl::StatusOr<std::vector<StudyRun>> ReadStudyRuns(const LoadedStudy& study, co
     if (cell == cells.end() || block < 0 || block > kMaxBlocks) {
       return absl::FailedPreconditionError(absl::StrCat(
           list, ": the run ", variant, " (block ", block, ") belongs to no combination of ", study.path,
-          ": the study file was changed after this run; report with the file of that time, or run the "
+          ": the study file was changed after this run; restore the file as it was then, or run the "
           "changed study in another directory"));
     }
     StudyRun& run = runs.emplace_back();

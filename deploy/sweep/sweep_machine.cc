@@ -77,7 +77,7 @@ class MachineSweep {
       if (needed <= limit_) continue;
       schedule.Skip(
           batch, absl::StrCat("a step is forecast to need ", BytesText(needed), ", and ", BytesText(limit_),
-                              " are allowed: give --memory, or smaller batches"));
+                              " are allowed: allow more by --memory, or give smaller batches"));
     }
   }
 
@@ -189,7 +189,7 @@ class MachineSweep {
     const proto::BatchTime& last = curve_.time(curve_.time_size() - 1);
     const double per_sample = last.step() / static_cast<double>(last.batch());
     const double seconds = std::max(kLeastTrySeconds, request_.seconds / 2);
-    // The first try takes one step and the allocation of memory; at least one more try is needed.
+    // The search needs at least two tries, each of which makes a step.
     const double one = per_sample * static_cast<double>(forecast);
     if (2 * one > seconds) {
       curve_.set_largest_batch(last.batch());

@@ -23,7 +23,8 @@ bool IsDirectory(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-// The error of a write call that wrote nothing. 0 bytes are an error too, or the caller would retry forever.
+// The error of a write call that failed or that wrote 0 bytes. Writing 0 bytes is an error too, because the
+// caller would otherwise retry forever.
 absl::Status WriteError(ssize_t written, const std::string& name) {
   return ErrnoStatus(written < 0 ? errno : EIO, absl::StrCat("cannot write ", name));
 }
@@ -193,6 +194,12 @@ absl::Status CreateDirectories(const std::string& path) {
     return ErrnoStatus(error, absl::StrCat("cannot create directory ", path));
   }
   return SyncDirectory(parent);
+}
+
+absl::StatusOr<int64_t> FileBytes(const std::string& path) {
+  struct stat about;
+  if (stat(path.c_str(), &about) != 0) return ErrnoStatus(errno, absl::StrCat("cannot find ", path));
+  return static_cast<int64_t>(about.st_size);
 }
 
 bool FileExists(const std::string& path) {

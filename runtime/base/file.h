@@ -70,6 +70,8 @@ absl::Status ReadFullyAt(int fd, void* data, int64_t size, int64_t offset, const
 // Creates `path` and its missing parents; the created directories survive a power cut.
 absl::Status CreateDirectories(const std::string& path);
 bool FileExists(const std::string& path);
+// The length of a file. NotFound: there is no such file.
+absl::StatusOr<int64_t> FileBytes(const std::string& path);
 absl::Status SyncDirectory(const std::string& path);
 // The names in a directory, sorted, without "." and "..".
 absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);

@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "runtime/base/file.h"
 #include "runtime/base/status.h"
@@ -36,6 +38,14 @@ std::string HostName() {
   return name;
 }
 
+std::string OverloadText() {
+  constexpr double kMostOfACore = 4;
+  const int64_t cores = sysconf(_SC_NPROCESSORS_ONLN);
+  double load = 0;
+  if (getloadavg(&load, 1) != 1 || cores < 1 || load <= kMostOfACore * static_cast<double>(cores)) return "";
+  return absl::StrFormat("this machine is overloaded: load %.1f on %d cores", load, cores);
+}
+
 std::string BootId() {
   const absl::StatusOr<std::string> text = ReadFile("/proc/sys/kernel/random/boot_id", 1024);
   return text.ok() ? std::string(absl::StripAsciiWhitespace(*text)) : "";
@@ -59,8 +69,8 @@ absl::optional<int64_t> ProcessStart(int64_t process) {
 void EndProcessAtOnce() { _exit(1); }
 
 void EndProcess(int status) {
-  // Flushes these two streams only, because flushing all streams would wait for a thread that is reading from
-  // one of them.
+  // Flushes only stdout and stderr, because flushing all streams would wait for a thread that is reading from
+  // a stream.
   std::fflush(stdout);
   std::fflush(stderr);
   if (__lsan_do_leak_check != nullptr) __lsan_do_leak_check();

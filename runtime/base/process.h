@@ -1,4 +1,5 @@
-// Facts about processes and this host; and the end, the signals and the limits of this process.
+// Queries facts about processes and about this host, ends this process, and sets this process's signal
+// handling and limits.
 #ifndef TETHYS_RUNTIME_BASE_PROCESS_H_
 #define TETHYS_RUNTIME_BASE_PROCESS_H_
 
@@ -15,11 +16,16 @@ int64_t ResidentBytes();
 
 std::string HostName();
 
+// "this machine is overloaded: load 25.3 on 2 cores" if the average load of the last minute is more than four
+// for each core; otherwise empty.
+std::string OverloadText();
+
 // The boot id of the kernel; empty: not known. Hosts with the same boot id are parts of one computer.
 std::string BootId();
 
-// When a process of this host started, in clock ticks since the host started; this time and the process
-// number together identify a process forever. nullopt: there is no such process, or /proc does not show it.
+// The start time of a process of this host, in clock ticks since the host started. The start time and the
+// process number together identify the process, even if the number is used again. nullopt: there is no such
+// process, or /proc does not show it.
 absl::optional<int64_t> ProcessStart(int64_t process);
 
 // Ends this process with status 1, without destructors and without waiting for its threads.
@@ -30,12 +36,12 @@ absl::optional<int64_t> ProcessStart(int64_t process);
 // use the objects that would be destroyed, and a crash of such a thread would replace `status`.
 [[noreturn]] void EndProcess(int status);
 
-// Starts a thread that takes the signals of this process from now on, and blocks them in the calling thread
-// and in the threads that the caller starts later. This is needed for threads that compute: oneDNN's AVX
-// kernels (2.6) keep data more than 128 bytes below the stack pointer, where a signal handler overwrites
-// them, so a handler that runs on such a thread corrupts memory. Signals of a thread's own faults (SIGSEGV
-// and the like) are not blocked. Call this once, before a computing thread is started. ResourceExhausted: as
-// Thread::Start.
+// Starts a thread that takes the signals of this process from now on, and blocks the signals in the calling
+// thread and in the threads that the caller starts later. This is needed for threads that compute: oneDNN's
+// AVX kernels (2.6) keep data more than 128 bytes below the stack pointer, where a signal handler overwrites
+// the data, so a handler that runs on such a thread corrupts memory. Signals of a thread's own faults
+// (SIGSEGV and the like) are not blocked. Call this once, before a computing thread is started.
+// ResourceExhausted: the system starts no further thread.
 absl::Status KeepSignalsOffThisThread();
 
 // Lets this process, and the processes it starts, open as many descriptors as the system allows: raises the

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <map>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -75,17 +76,18 @@ absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& root) {
   return latest;
 }
 
-absl::Status PruneCheckpoints(const std::string& root, int keep, int64_t saved, int64_t best) {
+absl::Status PruneCheckpoints(const std::string& root, int keep, int64_t saved,
+                              const std::set<int64_t>& spared) {
   TETHYS_CHECK(keep >= 1, "keep is ", keep);
   TETHYS_ASSIGN_OR_RETURN(std::vector<CheckpointEntry> entries, ListCheckpoints(root));
-  // The checkpoint just saved counts as the newest, even if other checkpoints have higher steps: these belong
-  // to an abandoned continuation of the run.
+  // The checkpoint that was just saved counts as the newest, even if other checkpoints have higher steps,
+  // because such checkpoints belong to an abandoned continuation of the run.
   std::stable_partition(entries.begin(), entries.end(),
                         [saved](const CheckpointEntry& entry) { return entry.step != saved; });
   for (size_t i = 0; i + keep < entries.size(); ++i) {
-    if (entries[i].step == best) continue;
-    // The checkpoint is renamed first, because a partly removed one could still have its manifest and be
-    // found.
+    if (spared.count(entries[i].step) > 0) continue;
+    // The checkpoint is renamed first, because a partly removed checkpoint could still have its manifest and
+    // would then count as a checkpoint.
     const std::string removed = absl::StrCat(root, "/", CheckpointName(entries[i].step), kTemporarySuffix);
     TETHYS_RETURN_IF_ERROR(RemoveRecursively(removed));
     TETHYS_RETURN_IF_ERROR(Rename(entries[i].path, removed));

@@ -10,6 +10,7 @@
 #define TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_STORE_H_
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct CheckpointEntry {
 // Lists the checkpoints in `root` by ascending step. The list is empty if `root` does not exist.
 absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(const std::string& root);
 
-// The path of the checkpoint with which the job of `root` started, if it has one.
+// The path at which the checkpoint of the initial values lies (initial/step-0), if the job of `root` has one.
 std::string InitialCheckpoint(const std::string& root);
 
 struct DamagedCheckpoint {
@@ -45,8 +46,9 @@ struct LatestCheckpoint {
 absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& root);
 
 // Keeps `keep` checkpoints (1 or more): the checkpoint of step `saved` and the newest of the other
-// checkpoints. Keeps the checkpoint of step `best` in addition. Removes all other checkpoints.
-absl::Status PruneCheckpoints(const std::string& root, int keep, int64_t saved, int64_t best = -1);
+// checkpoints. Keeps the checkpoints of the steps `spared` in addition. Removes all other checkpoints.
+absl::Status PruneCheckpoints(const std::string& root, int keep, int64_t saved,
+                              const std::set<int64_t>& spared = {});
 
 // Points the symbolic link ROOT/best to the checkpoint of `step`, which must exist; nullopt: removes the
 // link.

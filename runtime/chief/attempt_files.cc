@@ -2,8 +2,11 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
+#include "proto/summary.pb.h"
 #include "runtime/base/file.h"
 #include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/chief/attempts.h"
 #include "runtime/telemetry/summary.h"
 
 namespace tethys {
@@ -18,6 +21,12 @@ bool IsThere(const std::string& root, int64_t step) {
 }
 
 }  // namespace
+
+void NoteEarlierAttempts(const std::string& run_dir, proto::TrainingState& state) {
+  const absl::StatusOr<proto::RunSummary> last = ReadSummary(run_dir);
+  *state.mutable_attempt() =
+      EarlierAttempts(state, last.ok() ? absl::optional<proto::RunSummary>(*last) : absl::nullopt);
+}
 
 std::vector<std::string> BeginCheckpoints(const std::string& root, StartingState& start) {
   std::vector<std::string> notes;

@@ -1,6 +1,6 @@
-// The changes that an attempt makes to the files of its run directory when it begins. Earlier attempts may
-// have trained beyond the state in which the new attempt begins. That work is undone: it must disappear from
-// all files.
+// The changes that an attempt (the first start of a job, or a resumption) makes to the files of its run
+// directory when it begins. Earlier attempts may have trained beyond the state in which the new attempt
+// begins. That work is undone: it must disappear from all files.
 //
 //   checkpoints/step-N      renamed if damaged                     BeginCheckpoints
 //   checkpoints/best        linked to the best checkpoint          BeginCheckpoints
@@ -16,11 +16,16 @@
 #include <string>
 #include <vector>
 
+#include "proto/checkpoint.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/chief/starting_state.h"
 #include "runtime/telemetry/timing_collector.h"
 
 namespace tethys {
+
+// Sets the earlier attempts in `state`, the starting state of a run that is resumed. The last attempt has
+// left a summary, unless the attempt's chief was killed.
+void NoteEarlierAttempts(const std::string& run_dir, proto::TrainingState& state);
 
 // Renames damaged checkpoints, which would otherwise count among the checkpoints to keep, and makes ROOT/best
 // point to the best checkpoint that `start` names. If that checkpoint no longer exists (it was replaced by a

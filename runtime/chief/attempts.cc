@@ -11,7 +11,16 @@ Attempts EarlierAttempts(const proto::TrainingState& state,
                          const absl::optional<proto::RunSummary>& last_summary) {
   const bool summary_knows = last_summary.has_value() && last_summary->attempt_size() >= state.attempt_size();
   Attempts attempts = summary_knows ? last_summary->attempt() : state.attempt();
+  if (summary_knows && !attempts.empty()) {
+    proto::Attempt& last = *attempts.rbegin();
+    last.set_ending(last_summary->ending());
+    // If the chief was killed, the summary may not know of the last steps before the checkpoint.
+    last.set_end_step(std::max(last.end_step(), state.step()));
+  }
   for (proto::Attempt& attempt : attempts) {
+    const int64_t again =
+        std::max<int64_t>(0, attempt.end_step() - std::max(attempt.first_step(), state.step()));
+    attempt.set_steps_again(attempt.steps_again() + again);
     attempt.set_first_step(std::min(attempt.first_step(), state.step()));
     attempt.set_end_step(std::min(attempt.end_step(), state.step()));
   }

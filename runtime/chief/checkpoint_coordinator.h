@@ -56,6 +56,7 @@ class CheckpointCoordinator {
 
   State state() const { return state_; }
   // The result of the last save that ended; OK if there was none.
+  Nanoseconds begun() const { return begin_; }  // When the last save began.
   const absl::Status& last_status() const { return last_status_; }
   // The best epoch at the time of the last successful save. Its step is 0 if there was no best epoch.
   const proto::BestEpoch& saved_best() const { return saved_best_; }

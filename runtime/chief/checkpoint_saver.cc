@@ -1,5 +1,6 @@
 #include "runtime/chief/checkpoint_saver.h"
 
+#include <set>
 #include <utility>
 
 #include "runtime/checkpoint/checkpoint_store.h"
@@ -53,6 +54,11 @@ void CheckpointSaver::Commit(const proto::TrainingState& state, const proto::Mod
                              std::function<void(const Committed&)> done) {
   loop_.Post([this, state, description, statistics, before = std::move(before), done = std::move(done)] {
     const std::shared_ptr<CheckpointWriter> writer = Take();
+    if (writer == nullptr) {
+      return done({.status = absl::UnavailableError("the chief was lost during the save"),
+                   .directory = "",
+                   .pruned = {}});
+    }
     Committed committed{.status = before(), .directory = writer->directory(), .pruned = {}};
     if (committed.status.ok()) {
       committed.status = writer->Commit(state, description, {options_.statistics, statistics});
@@ -62,15 +68,15 @@ void CheckpointSaver::Commit(const proto::TrainingState& state, const proto::Mod
   });
 }
 
-// Removes old checkpoints, except the best checkpoint and `keep` other checkpoints: the checkpoint of `state`
-// and the newest ones.
+// Removes old checkpoints, except the best checkpoint, the needed checkpoint and `keep` other checkpoints:
+// the checkpoint of `state` and the newest ones.
 absl::Status CheckpointSaver::Tidy(const proto::TrainingState& state) {
-  if (!state.has_best()) {
-    TETHYS_RETURN_IF_ERROR(LinkBest(options_.root, absl::nullopt));
-    return PruneCheckpoints(options_.root, options_.keep, state.step());
-  }
-  TETHYS_RETURN_IF_ERROR(LinkBest(options_.root, state.best().step()));
-  return PruneCheckpoints(options_.root, options_.keep, state.step(), state.best().step());
+  std::set<int64_t> spared;
+  if (options_.needed.has_value()) spared.insert(*options_.needed);
+  absl::optional<int64_t> best;
+  if (state.has_best()) spared.insert(*(best = state.best().step()));
+  TETHYS_RETURN_IF_ERROR(LinkBest(options_.root, best));
+  return PruneCheckpoints(options_.root, options_.keep, state.step(), spared);
 }
 
 void CheckpointSaver::Abandon() {

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "proto/checkpoint.pb.h"
 #include "runtime/base/clock.h"
@@ -36,7 +37,8 @@ class CheckpointSaver {
     VariableSet variables;
     VariableSet statistics = {};     // Moving statistics; empty if the model has none.
     std::vector<std::string> slots;  // Names of the optimizer's slots, in the optimizer's order.
-    int keep = 1;                    // Number of newest checkpoints to keep, besides the best one.
+    int keep = 1;  // Number of newest checkpoints to keep, besides the best one and `needed`.
+    absl::optional<int64_t> needed = {};  // The step of a checkpoint that is kept in any case.
     // Writes the values that no task holds; runs on the saver's thread when a checkpoint is opened. Null:
     // there are no such values.
     std::function<absl::Status(CheckpointWriter&)> write_frozen = nullptr;
@@ -59,9 +61,9 @@ class CheckpointSaver {
     std::string directory;
     absl::Status pruned;  // Result of removing older checkpoints and linking the best.
   };
-  // Completes the open checkpoint. Requires that all calls of Write have returned. `description` goes into
-  // the manifest. `before` writes data that must be on the disk before the checkpoint; it runs on the saver's
-  // thread.
+  // Completes the open checkpoint; Unavailable if none is open, because another process opened it. Requires
+  // that all calls of Write have returned. `description` goes into the manifest. `before` writes data that
+  // must be on the disk before the checkpoint; it runs on the saver's thread.
   void Commit(const proto::TrainingState& state, const proto::ModelDescription& description,
               const MovingStatistics& statistics, std::function<absl::Status()> before,
               std::function<void(const Committed&)> done);

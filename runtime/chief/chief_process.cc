@@ -1,11 +1,14 @@
 #include "runtime/chief/chief_process.h"
 
-#include <algorithm>
 #include <memory>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "runtime/base/append_queue.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/variant.h"
+#include "proto/chief_log.pb.h"
 #include "runtime/base/event_loop.h"
 #include "runtime/base/file.h"
 #include "runtime/base/logging.h"
@@ -15,15 +18,19 @@
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/checkpoint/model_description.h"
 #include "runtime/chief/attempt_files.h"
-#include "runtime/chief/attempts.h"
-#include "runtime/chief/checkpoint_saver.h"
+#include "runtime/chief/chief_input.h"
+#include "runtime/chief/chief_log.h"
 #include "runtime/chief/chief_server.h"
 #include "runtime/chief/frozen_variables.h"
 #include "runtime/chief/job_controller.h"
 #include "runtime/chief/journal.h"
-#include "runtime/chief/journal_check.h"
+#include "runtime/chief/journal_writer.h"
+#include "runtime/chief/logged_controller.h"
 #include "runtime/chief/progress_pipe.h"
+#include "runtime/chief/resource_recorder.h"
 #include "runtime/chief/run_summary.h"
+#include "runtime/chief/save_executor.h"
+#include "runtime/chief/saved_values.h"
 #include "runtime/chief/segment_planner.h"
 #include "runtime/chief/starting_state.h"
 #include "runtime/cluster/job_plan.h"
@@ -31,8 +38,6 @@
 #include "runtime/data/chief_files.h"
 #include "runtime/job/job.h"
 #include "runtime/shape/job_shape.h"
-#include "runtime/telemetry/resource_log.h"
-#include "runtime/telemetry/resource_sampler.h"
 #include "runtime/telemetry/summary.h"
 #include "runtime/telemetry/timing_collector.h"
 
@@ -40,10 +45,27 @@ namespace tethys {
 namespace {
 
 constexpr Nanoseconds kTick = 100 * kMillisecond;
-// The most bytes of the journal (about a million lines) that are kept in memory while the file cannot be
-// written.
-constexpr int64_t kMostUnwrittenBytes = int64_t{64} << 20;
-constexpr size_t kMostFieldHead = 8;  // The most bytes of the tag and length before an embedded message.
+// The largest number of bytes that the tag and the length before an embedded message can take.
+constexpr size_t kMostFieldHead = 8;
+
+// Checks that an order with the plan and `files`, the files that workers read from the chief, can be sent.
+absl::Status CheckPlanFits(const proto::JobPlan& plan, const std::vector<proto::ChiefFile>& files) {
+  size_t bytes = plan.ByteSizeLong();
+  for (const proto::ChiefFile& file : files) bytes += file.ByteSizeLong() + kMostFieldHead;
+  if (bytes <= static_cast<size_t>(kMaxPlanBytes)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the names of the ", files.size(),
+      " files that the job reads from the chief (chief://) take, together "
+      "with the plan, ",
+      bytes, " bytes, but at most ", kMaxPlanBytes,
+      " bytes can be sent: pack the samples into fewer files (tethys data convert --to=tfrecord)"));
+}
+
+// The number of inputs after which a process that takes over waits for the tables of steps and epochs,
+// because lines that find the queue of a table full are lost.
+constexpr int64_t kRepeatedAtOnce = 1024;
+
+std::string LogIn(const std::string& run_dir) { return absl::StrCat(run_dir, "/", ChiefLog::kFileName); }
 
 class ChiefProcess final : public ChiefEvents {
  public:
@@ -53,19 +75,27 @@ class ChiefProcess final : public ChiefEvents {
   absl::Status Run() {
     TETHYS_RETURN_IF_ERROR(progress_.Start());
     TETHYS_RETURN_IF_ERROR(ListDataFiles());
-    TETHYS_RETURN_IF_ERROR(Open());
-    TETHYS_ASSIGN_OR_RETURN(
-        server_, ChiefServer::Start(options_.listen, {options_.token, options_.plan.job_id(), options_.tls},
-                                    clock_, *this));
-    proto::ProgressEvent event;
-    event.mutable_listening()->set_address(server_->address());
-    progress_.Add(event);
-    loop_.Run(kTick, [this] {
-      Step([this](Actions& actions) { controller_->OnTick(clock_.Now(), actions); });
-      if (options_.interrupted && options_.interrupted()) {
-        Step([this](Actions& actions) { controller_->OnInterrupt(clock_.Now(), actions); });
-      }
-      HandOnJournal();
+    server_ = ChiefServer::Create({options_.token, options_.plan.job_id(), options_.tls}, options_.keeps_log,
+                                  clock_, *this);
+    // Both wait for files. Meanwhile the chief sends empty events, which show the launcher that it is alive.
+    absl::Status begun;
+    RunBeside(
+        kTick, [&] { begun = options_.takes_over ? TakeOver() : Begin(); },
+        [this] { progress_.Add(proto::ProgressEvent()); });
+    TETHYS_RETURN_IF_ERROR(begun);
+    TETHYS_RETURN_IF_ERROR(server_->Listen(options_.listen));
+    if (!options_.takes_over) {
+      proto::ProgressEvent event;
+      event.mutable_listening()->set_address(server_->address());
+      progress_.Add(event);
+    }
+    proto::ChiefRecord tick, interrupt;
+    tick.set_tick(true);
+    interrupt.set_interrupt(true);
+    loop_.Run(kTick, [&] {
+      Step(tick);
+      if (options_.interrupted && options_.interrupted()) Step(interrupt);
+      journal_->HandOn();
       WarnOnce(journal_->TakeError());
       SampleResources();
     });
@@ -74,22 +104,19 @@ class ChiefProcess final : public ChiefEvents {
 
   // ---- functions that gRPC's threads call
   absl::Status Admit(TaskId task, uint32_t incarnation) override {
-    MutexLock lock(admission_mu_);
-    return controller_->Admit(task, incarnation, clock_.Now());
+    proto::ChiefRecord record = AdmitInput(task, incarnation);
+    Actions none;
+    return controller_->Give(record, none);
+  }
+  absl::StatusOr<int64_t> Resume(TaskId task, uint32_t incarnation) override {
+    return controller_->MessagesOf(task, incarnation);
   }
   void OnMessage(TaskId task, uint32_t incarnation, proto::FromTask message) override {
-    const auto shared = std::make_shared<proto::FromTask>(std::move(message));
-    PostStep([this, task, incarnation, shared](Actions& actions) {
-      controller_->OnMessage(task, incarnation, *shared, clock_.Now(), actions);
-    });
+    PostStep(MessageInput(task, incarnation, std::move(message)));
   }
-  void OnGone(TaskId task, uint32_t incarnation) override {
-    PostStep([this, task, incarnation](Actions& actions) {
-      controller_->OnGone(task, incarnation, clock_.Now(), actions);
-    });
-  }
+  void OnGone(TaskId task, uint32_t incarnation) override { PostStep(GoneInput(task, incarnation)); }
   absl::Status WriteChunk(int64_t save_id, int slot, int64_t begin, absl::Span<const float> values) override {
-    return saver_->Write(save_id, slot, begin, values);
+    return saves_->saver().Write(save_id, slot, begin, values);
   }
   absl::Status ReadRange(int slot, int64_t begin, absl::Span<float> out) override {
     if (reader_ == nullptr) return absl::NotFoundError("this job starts from no checkpoint");
@@ -101,20 +128,89 @@ class ChiefProcess final : public ChiefEvents {
   }
 
  private:
-  absl::Status Open() {
+  // Begins an attempt.
+  absl::Status Begin() {
     TETHYS_ASSIGN_OR_RETURN(const VariableSet variables, VariablesOf(options_.plan));
-    TETHYS_ASSIGN_OR_RETURN(const VariableSet statistics, StatisticsOf(options_.plan));
-    const std::vector<std::string> slots(options_.plan.slot().begin(), options_.plan.slot().end());
-    const std::string checkpoints = absl::StrCat(options_.run_dir, "/checkpoints");
+    const std::string checkpoints = CheckpointsPath();
     TETHYS_RETURN_IF_ERROR(CreateDirectories(checkpoints));
     TETHYS_RETURN_IF_ERROR(RemoveStaleCheckpoints(checkpoints));
-    TETHYS_ASSIGN_OR_RETURN(StartingState start,
-                            FindStartingState(options_.plan, variables, slots, checkpoints, options_.resume));
+    TETHYS_ASSIGN_OR_RETURN(StartingState start, FindStartingState(options_.plan, variables, SlotNames(),
+                                                                   checkpoints, options_.resume));
     for (const std::string& note : start.notes) Note(note);
     for (const std::string& note : BeginCheckpoints(checkpoints, start)) Note(note);
+    if (options_.resume) NoteEarlierAttempts(options_.run_dir, start.state);
+    TETHYS_ASSIGN_OR_RETURN(
+        journal_, JournalWriter::Begin(
+                      JournalPath(),
+                      journal::Attempt(start.state, EpochLength(options_.plan), job_.workers(),
+                                       ServersWithShards(options_.plan.placement()), StrategyName(job_))));
+    proto::ChiefRecord record;
+    record.set_now_ns(clock_.Now());
+    proto::LogBegin& begin = *record.mutable_begin();
+    begin = DescribeStart(options_.plan, start);
+    begin.set_journal_bytes(journal_->begin());
+    begin.set_resources_bytes(ResourceRecorder::FileLength(options_.run_dir));
+    TETHYS_RETURN_IF_ERROR(Open(variables, std::move(start), record.now_ns()));
+    TETHYS_RETURN_IF_ERROR(resources_->Open());
+    if (!options_.keeps_log) return RemoveRecursively(LogPath());
+    TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<ChiefLog> log, ChiefLog::Create(LogPath()));
+    log->Append(record);
+    controller_->Log(std::move(log));
+    return absl::OkStatus();
+  }
+
+  // Goes on with the attempt of a chief whose process has ended.
+  absl::Status TakeOver() {
+    std::vector<proto::ChiefRecord> records;
+    TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<ChiefLog> log, ChiefLog::Continue(LogPath(), records));
+    if (records.empty()) return absl::DataLossError(absl::StrCat(LogPath(), " has no records"));
+    const proto::LogBegin& begin = records[0].begin();
+    TETHYS_ASSIGN_OR_RETURN(const VariableSet variables, VariablesOf(options_.plan));
+    TETHYS_RETURN_IF_ERROR(RemoveStaleCheckpoints(CheckpointsPath()));
+    TETHYS_ASSIGN_OR_RETURN(StartingState start,
+                            FindStartAgain(options_.plan, variables, SlotNames(), begin));
+    TETHYS_ASSIGN_OR_RETURN(journal_, JournalWriter::Continue(JournalPath(), begin.journal_bytes()));
+    TETHYS_RETURN_IF_ERROR(Open(variables, std::move(start), records[0].now_ns()));
+    TETHYS_RETURN_IF_ERROR(resources_->Reopen(begin.resources_bytes()));
+    TETHYS_RETURN_IF_ERROR(Repeat(records));
+    controller_->Log(std::move(log));
+    proto::ChiefRecord took_over;
+    took_over.set_took_over(true);
+    Step(took_over);
+    return absl::OkStatus();
+  }
+
+  // Gives the recorded inputs to the controller again. Of the actions, those are left out whose effects
+  // outlived the lost chief.
+  absl::Status Repeat(const std::vector<proto::ChiefRecord>& records) {
+    saves_->BeginRepeat();
+    int64_t repeated = 0;
+    for (const proto::ChiefRecord& record : records) {
+      if (ended_) break;
+      if (record.has_save_opened() || record.has_save_committed()) saves_->Answered();
+      Actions actions;
+      controller_->Repeat(record, actions);
+      Follow(record, actions);
+      journal_->HandOn();
+      TETHYS_RETURN_IF_ERROR(journal_->CheckRepeated(/*all=*/false));
+      if (++repeated % kRepeatedAtOnce == 0) WarnOnce(timing_->Flush());
+    }
+    TETHYS_RETURN_IF_ERROR(journal_->CheckRepeated(/*all=*/true));
+    saves_->EndRepeat(Model());
+    return absl::OkStatus();
+  }
+
+  // The step of the checkpoint from which the attempt goes on, if a process that takes over needs it.
+  absl::optional<int64_t> StartingStep(const StartingState& start) const {
+    const bool needed = options_.keeps_log && restores_slots_;
+    return needed ? absl::optional<int64_t>(start.state.step()) : absl::nullopt;
+  }
+
+  // `begin`: when the attempt began.
+  absl::Status Open(const VariableSet& variables, StartingState start, Nanoseconds begin) {
+    TETHYS_ASSIGN_OR_RETURN(const VariableSet statistics, StatisticsOf(options_.plan));
     reader_ = std::move(start.reader);
     restores_slots_ = reader_ != nullptr && !start.initial;
-    if (options_.resume) NoteEarlierAttempts(start.state);
     TETHYS_ASSIGN_OR_RETURN(
         timing_, TimingCollector::Open(options_.run_dir,
                                        {.workers = job_.workers(),
@@ -122,50 +218,45 @@ class ChiefProcess final : public ChiefEvents {
                                         .state = start.state,
                                         .epoch_length = EpochLength(options_.plan),
                                         .finished = SegmentPlanner(options_.plan).Finished(start.state)}));
-    if (job_.tuning().resources().interval_seconds() > 0) {
-      TETHYS_ASSIGN_OR_RETURN(resources_, ResourceLog::Open(options_.run_dir, clock_.Now()));
-    }
-    TETHYS_ASSIGN_OR_RETURN(journal_file_, AppendFile::OpenLines(JournalPath()));
-    TETHYS_RETURN_IF_ERROR(journal_file_->Append(
-        journal::Attempt(start.state, EpochLength(options_.plan), job_.workers(),
-                         ServersWithShards(options_.plan.placement()), StrategyName(job_))));
-    journal_ = std::make_unique<AppendQueue>(
-        AppendQueue::Options{.name = "the journal", .most_bytes = kMostUnwrittenBytes, .retry = true},
-        [this](absl::string_view lines) { return journal_file_->Append(lines); });
-    TETHYS_RETURN_IF_ERROR(journal_->Flush());  // Fails now if the queue cannot write.
-    saver_ =
-        std::make_unique<CheckpointSaver>(CheckpointSaver::Options{.root = checkpoints,
-                                                                   .job_name = job_.name(),
-                                                                   .variables = variables,
-                                                                   .statistics = statistics,
-                                                                   .slots = slots,
-                                                                   .keep = job_.checkpoint().keep(),
-                                                                   .write_frozen = FrozenWriter(variables)},
-                                          clock_);
-    TETHYS_RETURN_IF_ERROR(saver_->Start());
-    controller_ = std::make_unique<JobController>(options_.plan, start.state, reader_ != nullptr,
-                                                  StatisticsBook(job_.workers(), std::move(start.statistics)),
-                                                  clock_.Now());
-    if (restores_slots_) controller_->RequireScaling(reader_->manifest().description(), reader_->directory());
+    resources_ = std::make_unique<ResourceRecorder>(
+        ResourceRecorder::Options{.run_dir = options_.run_dir,
+                                  .host = host_,
+                                  .interval = FromSeconds(job_.tuning().resources().interval_seconds()),
+                                  .begin = begin},
+        clock_);
+    saves_ = std::make_unique<SaveExecutor>(
+        SaveExecutor::Options{
+            .saver = {.root = CheckpointsPath(),
+                      .job_name = job_.name(),
+                      .variables = variables,
+                      .statistics = statistics,
+                      .slots = SlotNames(),
+                      .keep = job_.checkpoint().keep(),
+                      .needed = StartingStep(start),
+                      .write_frozen = FrozenWriter(variables)},
+            .sync_journal = [this] { return journal_->Sync(); },
+            .answer = [this](proto::ChiefRecord input) { PostStep(std::move(input)); },
+            .pruned =
+                [this](const absl::Status& status) { loop_.Post([this, status] { WarnOnce(status); }); }},
+        clock_);
+    TETHYS_RETURN_IF_ERROR(saves_->Start());
+    auto controller =
+        std::make_unique<JobController>(options_.plan, start.state, reader_ != nullptr,
+                                        StatisticsBook(job_.workers(), std::move(start.statistics)), begin);
+    if (restores_slots_) controller->RequireScaling(reader_->manifest().description(), reader_->directory());
+    controller_ = std::make_unique<LoggedController>(std::move(controller), host_, clock_);
     return absl::OkStatus();
   }
 
-  // Lists the files that workers will fetch from the chief. This takes as long as reading the files once;
-  // meanwhile empty events show the launcher that the chief is alive.
+  // Lists the files that workers will fetch from the chief. Listing takes as long as reading the files once.
+  // Meanwhile the chief sends empty events, which show the launcher that the chief is alive.
   absl::Status ListDataFiles() {
     absl::StatusOr<ChiefFiles> listed = absl::InternalError("not listed");
     RunBeside(
         kTick, [&] { listed = ChiefFiles::List(job_.data()); },
         [this] { progress_.Add(proto::ProgressEvent()); });
     TETHYS_ASSIGN_OR_RETURN(data_files_, std::move(listed));
-    size_t bytes = options_.plan.ByteSizeLong();
-    for (const proto::ChiefFile& file : data_files_.files()) bytes += file.ByteSizeLong() + kMostFieldHead;
-    if (bytes <= static_cast<size_t>(kMaxPlanBytes)) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the names of the ", data_files_.files().size(),
-        " files that the job reads from the chief (chief://) take, together with the plan, ", bytes,
-        " bytes, but at most ", kMaxPlanBytes,
-        " bytes can be sent: pack the samples into fewer files (tethys data convert --to=tfrecord)"));
+    return CheckPlanFits(options_.plan, data_files_.files());
   }
 
   // Returns the function that writes the frozen variables of a checkpoint. Null if the chief has none to
@@ -177,23 +268,21 @@ class ChiefProcess final : public ChiefEvents {
     };
   }
 
-  // Sets the earlier attempts in `state`. The last attempt has left a summary, unless the attempt's chief was
-  // killed.
-  void NoteEarlierAttempts(proto::TrainingState& state) const {
-    const absl::StatusOr<proto::RunSummary> last = ReadSummary(options_.run_dir);
-    *state.mutable_attempt() =
-        EarlierAttempts(state, last.ok() ? absl::optional<proto::RunSummary>(*last) : absl::nullopt);
-  }
-
-  // Calls `event` under a lock. `event` calls the controller, which other threads also call, to admit tasks.
-  // Then carries out the controller's actions, on the loop and without the lock.
-  template <typename Event>
-  void Step(const Event& event) {
+  // Gives the controller an input of this moment, and then carries out the controller's actions. Must be
+  // called on the loop, or before the loop runs.
+  void Step(proto::ChiefRecord record) {
     if (ended_) return;
     Actions actions;
-    {
-      MutexLock lock(admission_mu_);
-      event(actions);
+    controller_->Give(record, actions).IgnoreError();
+    Follow(record, actions);
+  }
+
+  // Carries out the actions that follow from an input.
+  void Follow(const proto::ChiefRecord& record, Actions& actions) {
+    if (record.has_samples()) WarnOnce(resources_->AddOwn(record.samples().sample()));
+    if (const proto::TaskInput& input = record.message(); input.message().has_heartbeat()) {
+      server_->OrdersReceived(TaskOf(input.task()), input.incarnation(),
+                              input.message().heartbeat().orders_received());
     }
     for (Action& action : actions) {
       absl::visit([this](auto& what) { this->Do(what); }, action);
@@ -201,145 +290,94 @@ class ChiefProcess final : public ChiefEvents {
   }
 
   // May be called on any thread.
-  template <typename Event>
-  void PostStep(Event event) {
-    loop_.Post([this, event = std::move(event)] { Step(event); });
+  void PostStep(proto::ChiefRecord record) {
+    const auto shared = std::make_shared<proto::ChiefRecord>(std::move(record));
+    loop_.Post([this, shared] { Step(std::move(*shared)); });
   }
 
   void Do(SendOrder& action) {
     if (action.order.has_setup()) CompleteSetup(action.task.role, *action.order.mutable_setup());
-    if (action.order.has_form()) SampleMachines(action.order.form().group());
-    server_->Send(action.task, MemberIncarnation(action.task), action.order);
+    if (action.order.has_form()) resources_->Begin(action.order.form().group());
+    const uint32_t incarnation = controller_->Complete(action);
+    server_->Send(action.task, incarnation, action.order);
   }
-  void Do(WriteJournal& action) { journal_buffer_ += action.line; }
+  void Do(WriteJournal& action) { journal_->Add(action.line); }
   void Do(Report& action) {
+    action.event.set_number(++events_);
     if (action.event.has_epoch()) WarnOnce(timing_->AddEpoch(action.event.epoch()));
     if (action.event.has_started()) {
       started_ = true;
       const auto begin = [this] { begun_ = BeginTraining(options_.run_dir, *timing_); };
       if (!beginner_.Start(begin).ok()) begin();
     }
-    progress_.Add(action.event);
+    if (events_ > options_.after_event) progress_.Add(action.event);
   }
   void Do(KeepRecords& action) {
     WarnOnce(timing_->Add(action.records, action.clock_offset, action.workers));
   }
-  void Do(KeepResources& action) {
-    if (resources_ == nullptr) return;
-    const std::string process = TaskName(action.task.role, action.task.index);
-    for (const proto::ResourceSample& sample : action.samples) {
-      WarnOnce(resources_->Add(action.host, process, sample, action.clock_offset));
-    }
-  }
-  void Do(OpenSave& action) {
-    save_state_ = action.state;
-    save_statistics_ = std::move(action.statistics);
-    saver_->Open(action.id, action.state.step(), [this](const absl::Status& status) {
-      PostStep([this, status](Actions& actions) { controller_->SaveOpened(status, clock_.Now(), actions); });
-    });
-  }
+  void Do(KeepResources& action) { WarnOnce(resources_->Add(action)); }
+  void Do(OpenSave& action) { saves_->Open(std::move(action)); }
   void Do(CommitSave&) {
     // The samples that the checkpoint was trained on must be in the journal before the checkpoint is
     // committed.
-    HandOnJournal();
-    saver_->Commit(
-        save_state_, DescribeModel(options_.plan, controller_->scaling()), save_statistics_,
-        [this] {
-          const absl::Status kept = journal_->Flush();
-          return kept.ok() ? journal_file_->Sync() : kept;
-        },
-        [this](const CheckpointSaver::Committed& committed) {
-          if (!committed.pruned.ok()) TETHYS_LOG(Error, StatusText(committed.pruned));
-          loop_.Post([this, pruned = committed.pruned] { WarnOnce(pruned); });
-          PostStep([this, committed](Actions& actions) {
-            controller_->SaveCommitted(committed.status, committed.directory, clock_.Now(), actions);
-          });
-        });
+    journal_->HandOn();
+    saves_->Commit(Model());
   }
-  void Do(AbandonSave&) { saver_->Abandon(); }
+  void Do(AbandonSave&) { saves_->Abandon(); }
   void Do(EndJob& action) {
     ended_ = true;
-    HandOnJournal();
-    // Conclude waits for the disk and may read a long journal. This can take longer than the launcher
-    // tolerates silence, so empty events show the launcher meanwhile that the chief is alive.
+    journal_->HandOn();
+    // Conclude waits for the disk and may read a long journal. The launcher takes a chief that sends no
+    // events for too long to be dead, so the chief sends empty events meanwhile.
     RunBeside(
         kTick, [&] { end_status_ = Conclude(action.status); },
         [this] { progress_.Add(proto::ProgressEvent()); });
-    proto::ProgressEvent event;
-    proto::Finished& finished = *event.mutable_finished();
-    finished.set_ok(end_status_.ok());
-    finished.set_error(std::string(end_status_.message()));
-    finished.set_status_code(static_cast<int>(end_status_.code()));
-    if (action.culprit.role != proto::ROLE_UNKNOWN) {
-      finished.set_culprit(TaskName(action.culprit.role, action.culprit.index));
-    }
-    progress_.Add(event);
+    progress_.Add(FinishedEvent(end_status_, action.culprit));
     loop_.Stop();
-  }
-
-  // The task's current incarnation, to which orders are sent.
-  uint32_t MemberIncarnation(TaskId task) {
-    MutexLock lock(admission_mu_);
-    return controller_->incarnation(task);
   }
 
   // Completes the files of the run. Called while the loop handles no event. Returns how the job ended.
   absl::Status Conclude(absl::Status status) {
     const absl::Status kept = journal_->Flush();
-    // Warns of a write error that a later write has overcome: the job may have ended before the loop could
-    // warn.
+    // If a write failed and was later repeated with success, only a warning is due. The loop may not have
+    // given this warning yet, because the job ended first.
     if (const absl::Status overcome = journal_->TakeError(); kept.ok()) WarnOnce(overcome);
     beginner_.Join();
     WarnOnce(begun_);
     WarnOnce(timing_->Flush());
-    FinishResources();
+    WarnOnce(resources_->Finish());
     proto::RunSummary summary = SummaryOfPlan(options_.plan);
-    if (status.ok()) status = kept.ok() ? CheckJournal(summary) : kept;
+    if (status.ok() && !kept.ok()) status = kept;
+    if (std::string note; status.ok()) {
+      status = CheckJournal(JournalPath(), options_.plan, summary, note);
+      if (!note.empty()) Note(note);
+    }
     const absl::Status written = WriteTheSummary(status, summary);
     return status.ok() ? written : status;
   }
 
-  // Checks in the journal's file that every sample was used exactly once. A journal that cannot be read is no
-  // evidence against the run, so the only consequence is a warning.
-  absl::Status CheckJournal(proto::RunSummary& summary) {
-    const absl::StatusOr<journal::CheckResult> result = journal::CheckFile(JournalPath());
-    if (result.ok()) {
-      summary.set_journal_check("passed");
-      Note(absl::StrCat("checked the journal: ", result->samples, " samples, each used exactly once",
-                        ShardingOf(options_.plan) == proto::Data::OFF ? " by each worker" : ""));
-      return absl::OkStatus();
-    }
-    if (absl::IsDataLoss(result.status())) {
-      summary.set_journal_check("failed");
-      return result.status();
-    }
-    summary.set_journal_check(absl::StrCat("not made: ", result.status().message()));
-    Note(absl::StrCat("warning: the journal was not checked: ", result.status().message()));
-    return absl::OkStatus();
-  }
-
-  std::string SummaryPath() const { return absl::StrCat(options_.run_dir, "/", kSummaryFile); }
-
   absl::Status WriteTheSummary(const absl::Status& status, proto::RunSummary& summary) {
     // An attempt that never trained changed nothing in the run that it resumed, so the old summary stays.
-    if (!started_ && FileExists(SummaryPath())) return absl::OkStatus();
+    if (!started_ && FileExists(absl::StrCat(options_.run_dir, "/", kSummaryFile))) return absl::OkStatus();
     bool interrupted = false;
     double epochs_done = 0;
-    {
-      MutexLock lock(admission_mu_);
-      epochs_done = controller_->epochs_done();
-      interrupted = controller_->interrupted() && absl::IsCancelled(status);
-      controller_->FillSummary(clock_.Now(), summary);
-      timing_->FillSummary(controller_->training_seconds(), summary);
-    }
-    summary.set_status(status.ok() ? "succeeded" : interrupted ? "interrupted" : "failed");
-    if (resources_ != nullptr) resources_->FillSummary(summary);
+    controller_->Read([&](const JobController& controller) {
+      epochs_done = controller.epochs_done();
+      interrupted = controller.interrupted() && absl::IsCancelled(status);
+      controller.FillSummary(clock_.Now(), summary);
+      timing_->FillSummary(controller.training_seconds(), summary);
+    });
+    resources_->FillSummary(summary);
     FillCost(job_.price_per_hour(), epochs_done, summary);
-    if (!status.ok() && !interrupted && !summary.has_first_failure()) {
-      summary.mutable_first_failure()->set_role("chief");
-      summary.mutable_first_failure()->set_message(std::string(status.message()));
-    }
+    FillResult(status, interrupted, summary);
     return WriteSummary(options_.run_dir, summary);
+  }
+
+  // The description of the model for checkpoints.
+  proto::ModelDescription Model() {
+    proto::InputScaling scaling;
+    controller_->Read([&](const JobController& controller) { scaling = controller.scaling(); });
+    return DescribeModel(options_.plan, scaling);
   }
 
   // Adds the chief's host and, for workers, the chief's data files to a Setup order.
@@ -351,49 +389,21 @@ class ChiefProcess final : public ChiefEvents {
     setup.set_restore_slots(restores_slots_);
   }
 
-  // The first group has all members and thereby all machines, so sampling begins with it.
-  void SampleMachines(const proto::Group& group) {
-    if (resources_ == nullptr || sampler_ != nullptr) return;
-    std::set<std::string> hosts = {host_};
-    for (const proto::Member& member : group.member()) hosts.insert(member.host());
-    resources_->SetMachines({hosts.begin(), hosts.end()});
-    sampler_ = std::make_unique<ResourceSampler>(
-        clock_,
-        ResourceSampler::Options{.interval = FromSeconds(job_.tuning().resources().interval_seconds()),
-                                 .machine = true,
-                                 .loopback = hosts.size() == 1});
-  }
-
-  // Samples the chief's own process and its machine. The lines are queued for writing each time, so that few
-  // are missing if the chief is killed.
+  // Samples the chief's own process and its machine.
   void SampleResources() {
-    if (sampler_ == nullptr || ended_) return;
-    ResourceSampler::Samples samples;
-    sampler_->Collect(samples);
+    if (ended_) return;
+    ResourceRecorder::Samples samples = resources_->Collect();
     if (samples.empty()) return;
-    controller_->AddChiefSamples(host_, samples);
-    KeepOwn(samples);
-    WarnOnce(resources_->HandOn());
-  }
-  void FinishResources() {
-    if (sampler_ == nullptr) return;
-    ResourceSampler::Samples samples;
-    sampler_->CollectLast(samples);
-    KeepOwn(samples);
-    WarnOnce(resources_->Flush());
-  }
-  void KeepOwn(const ResourceSampler::Samples& samples) {
-    for (const proto::ResourceSample& sample : samples) {
-      WarnOnce(resources_->Add(host_, "chief", sample, 0));
-    }
+    proto::ChiefRecord record;
+    record.mutable_samples()->mutable_sample()->Swap(&samples);
+    Step(std::move(record));
   }
 
   std::string JournalPath() const { return absl::StrCat(options_.run_dir, "/", journal::kFileName); }
-
-  // Passes all journal lines so far to the thread that writes the journal's file.
-  void HandOnJournal() {
-    journal_->Append(journal_buffer_);
-    journal_buffer_.clear();
+  std::string LogPath() const { return LogIn(options_.run_dir); }
+  std::string CheckpointsPath() const { return absl::StrCat(options_.run_dir, "/checkpoints"); }
+  std::vector<std::string> SlotNames() const {
+    return {options_.plan.slot().begin(), options_.plan.slot().end()};
   }
 
   // Reports a write error, which does not end the training. The user sees only the first error. The thread on
@@ -418,20 +428,14 @@ class ChiefProcess final : public ChiefEvents {
   bool restores_slots_ = false;
   ProgressPipe progress_;
 
-  Mutex admission_mu_;
-  std::unique_ptr<JobController> controller_;
+  std::unique_ptr<LoggedController> controller_;
 
   // The members below are used on the loop only.
+  int64_t events_ = 0;  // The number of the last numbered event.
   EventLoop loop_;
   std::unique_ptr<TimingCollector> timing_;
-  std::unique_ptr<ResourceLog> resources_;    // Null if nothing is sampled.
-  std::unique_ptr<ResourceSampler> sampler_;  // Null before the first Form.
-  // journal_'s thread appends to the file; saver_'s thread syncs the file.
-  std::unique_ptr<AppendFile> journal_file_;
-  std::unique_ptr<AppendQueue> journal_;
-  std::string journal_buffer_;
-  proto::TrainingState save_state_;
-  MovingStatistics save_statistics_;
+  std::unique_ptr<ResourceRecorder> resources_;
+  std::unique_ptr<JournalWriter> journal_;  // The thread of saves_ syncs it.
   std::set<std::string> warnings_;
   bool started_ = false;  // True once training has begun.
   absl::Status begun_;    // Result of BeginTraining; read after beginner_ has ended.
@@ -439,12 +443,17 @@ class ChiefProcess final : public ChiefEvents {
   bool ended_ = false;
   absl::Status end_status_;
 
-  std::unique_ptr<CheckpointSaver> saver_;  // Its thread syncs the journal.
-  std::unique_ptr<ChiefServer> server_;     // Declared last: its threads call into all of the above.
+  std::unique_ptr<SaveExecutor> saves_;  // Its thread syncs the journal.
+  std::unique_ptr<ChiefServer> server_;  // Declared last: its threads call into all of the above.
 };
 
 }  // namespace
 
-absl::Status RunChief(const ChiefOptions& options) { return ChiefProcess(options).Run(); }
+absl::Status RunChief(const ChiefOptions& options) {
+  const absl::Status status = ChiefProcess(options).Run();
+  // The job's end has been reported, so that no process needs to take over any more.
+  if (options.keeps_log) RemoveRecursively(LogIn(options.run_dir)).IgnoreError();
+  return status;
+}
 
 }  // namespace tethys

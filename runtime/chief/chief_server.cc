@@ -10,6 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "proto/chief.grpc.pb.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/mutex.h"
@@ -18,11 +21,12 @@
 #include "runtime/cluster/credentials.h"
 #include "runtime/cluster/grpc_status.h"
 #include "runtime/cluster/keep_alive.h"
+#include "runtime/cluster/session_metadata.h"
 
 namespace tethys {
 namespace {
 
-constexpr int64_t kChunkElements = int64_t{1} << 18;  // The number of floats in a chunk; they take 1 MiB.
+constexpr int64_t kChunkElements = int64_t{1} << 18;  // The number of floats in a chunk of 1 MiB.
 // The largest message that the server accepts: larger than a checkpoint chunk, and than the step records in
 // one message.
 constexpr int kMaxMessageBytes = 4 << 20;
@@ -33,8 +37,8 @@ constexpr int kMaxSaveStreams = 4;
 
 using SessionStream = grpc::ServerReaderWriter<proto::ToTask, proto::FromTask>;
 
-// Queues orders for one task. A thread writes them, so that the caller never waits for a task that does not
-// read.
+// Queues orders for one task. A thread of this class writes the orders, so that the caller never waits for a
+// task that does not read.
 class OrderWriter {
  public:
   OrderWriter(grpc::ServerContext& context, SessionStream& stream)
@@ -107,8 +111,8 @@ class OrderWriter {
 
 class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service {
  public:
-  GrpcChiefServer(const JobSecret& secret, const Clock& clock, ChiefEvents& events)
-      : secret_(secret), events_(events), nonces_(clock, kNonceLifetime) {
+  GrpcChiefServer(const JobSecret& secret, bool resumable, const Clock& clock, ChiefEvents& events)
+      : secret_(secret), resumable_(resumable), events_(events), nonces_(clock, kNonceLifetime) {
     expectation_.job_id = secret.job_id;
   }
 
@@ -116,7 +120,11 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
   }
 
-  absl::Status Listen(const std::string& listen) {
+  absl::Status Listen(const std::string& listen) override {
+    {
+      MutexLock lock(mu_);
+      listening_ = true;
+    }
     TETHYS_ASSIGN_OR_RETURN(const HostPort bind, ParseHostPort(listen));
     if (const absl::Status can = CheckListen(bind); !can.ok()) {
       const char* remedy =
@@ -150,8 +158,21 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
 
   void Send(TaskId task, uint32_t incarnation, const proto::ToTask& order) override {
     MutexLock lock(mu_);
+    auto it = sessions_.find(task);
+    const bool known = it != sessions_.end() && it->second.incarnation == incarnation;
+    if (!known && (!resumable_ || listening_)) return;
+    if (!known) it = sessions_.insert_or_assign(task, Life{.incarnation = incarnation}).first;
+    Life& life = it->second;
+    if (resumable_) life.kept.push_back(order);
+    if (life.orders != nullptr) life.orders->Send(order);
+  }
+
+  void OrdersReceived(TaskId task, uint32_t incarnation, int64_t count) override {
+    MutexLock lock(mu_);
     const auto it = sessions_.find(task);
-    if (it != sessions_.end() && it->second.incarnation == incarnation) it->second.orders->Send(order);
+    if (it == sessions_.end() || it->second.incarnation != incarnation) return;
+    Life& life = it->second;
+    for (; life.dropped < count && !life.kept.empty(); ++life.dropped) life.kept.pop_front();
   }
 
  private:
@@ -191,13 +212,13 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
     // The writer is started before the task is admitted: if it cannot start, the job must not wait for the
     // task.
     if (absl::Status status = orders.Start(); !status.ok()) return ToGrpcStatus(status);
-    if (absl::Status status = events_.Admit(task, incarnation); !status.ok()) return ToGrpcStatus(status);
-    context->AddInitialMetadata("tethys-admitted", "1");
-    stream->SendInitialMetadata();
-    {
-      MutexLock lock(mu_);
-      sessions_[task] = {&orders, incarnation};
-    }
+    const auto resumed = context->client_metadata().find(kOrdersReceivedKey);
+    const absl::Status opened =
+        resumed == context->client_metadata().end()
+            ? OpenSession(task, incarnation, *context, *stream, orders)
+            : ResumeSession(task, incarnation, {resumed->second.data(), resumed->second.size()}, *context,
+                            *stream, orders);
+    if (!opened.ok()) return ToGrpcStatus(opened);
     proto::FromTask message;
     while (stream->Read(&message)) events_.OnMessage(task, incarnation, std::move(message));
     {
@@ -207,6 +228,48 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
     }
     events_.OnGone(task, incarnation);
     return grpc::Status::OK;
+  }
+
+  absl::Status OpenSession(TaskId task, uint32_t incarnation, grpc::ServerContext& context,
+                           SessionStream& stream, OrderWriter& orders) {
+    TETHYS_RETURN_IF_ERROR(events_.Admit(task, incarnation));
+    context.AddInitialMetadata(kAdmittedKey, "1");
+    if (resumable_) context.AddInitialMetadata(kResumableKey, "1");
+    stream.SendInitialMetadata();
+    MutexLock lock(mu_);
+    sessions_[task] = {.orders = &orders, .incarnation = incarnation};
+    return absl::OkStatus();
+  }
+
+  // `received`: the number of orders that the task has received, in digits.
+  absl::Status ResumeSession(TaskId task, uint32_t incarnation, absl::string_view received,
+                             grpc::ServerContext& context, SessionStream& stream, OrderWriter& orders) {
+    int64_t count = 0;
+    if (!absl::SimpleAtoi(received, &count)) {
+      return absl::InvalidArgumentError("the number of received orders is no number");
+    }
+    TETHYS_ASSIGN_OR_RETURN(const int64_t messages, events_.Resume(task, incarnation));
+    const absl::Status unknown = absl::AbortedError("the chief cannot continue this session");
+    {
+      MutexLock lock(mu_);
+      // No order was sent to this process of the task yet.
+      if (const auto it = sessions_.find(task);
+          it == sessions_.end() || it->second.incarnation < incarnation) {
+        sessions_.insert_or_assign(task, Life{.incarnation = incarnation});
+      }
+      if (LifeToResume(task, incarnation, count) == nullptr) return unknown;
+    }
+    // The metadata are sent before the first order.
+    context.AddInitialMetadata(kAdmittedKey, "1");
+    context.AddInitialMetadata(kResumableKey, "1");
+    context.AddInitialMetadata(kMessagesReceivedKey, absl::StrCat(messages));
+    stream.SendInitialMetadata();
+    MutexLock lock(mu_);
+    Life* const life = LifeToResume(task, incarnation, count);
+    if (life == nullptr) return unknown;
+    for (size_t i = count - life->dropped; i < life->kept.size(); ++i) orders.Send(life->kept[i]);
+    life->orders = &orders;
+    return absl::OkStatus();
   }
 
   grpc::Status ReadCheckpoint(grpc::ServerContext* context, const proto::ReadCheckpointRequest* request,
@@ -281,17 +344,34 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
   }
 
   struct Life {
-    OrderWriter* orders = nullptr;
+    OrderWriter* orders = nullptr;  // Null: the task has not opened its session again yet.
     uint32_t incarnation = 0;
+    // If the server is resumable: the orders that the task may not have received, and the number of orders
+    // before them.
+    std::deque<proto::ToTask> kept = {};
+    int64_t dropped = 0;
   };
 
+  // The life whose session a task that has received `count` orders may open again; null: there is none.
+  Life* LifeToResume(TaskId task, uint32_t incarnation, int64_t count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const auto it = sessions_.find(task);
+    if (it == sessions_.end() || it->second.incarnation != incarnation || it->second.orders != nullptr)
+      return nullptr;
+    const Life& life = it->second;
+    const bool whole =
+        count >= life.dropped && count - life.dropped <= static_cast<int64_t>(life.kept.size());
+    return whole ? &it->second : nullptr;
+  }
+
   const JobSecret secret_;
+  const bool resumable_;
   HandshakeExpectation expectation_;
   ChiefEvents& events_;
   NonceBook nonces_;
   std::string address_;
 
   Mutex mu_;
+  bool listening_ ABSL_GUARDED_BY(mu_) = false;
   std::map<TaskId, Life> sessions_ ABSL_GUARDED_BY(mu_);  // The newest session of each task.
 
   Mutex save_mu_;
@@ -303,12 +383,17 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
 
 }  // namespace
 
+std::unique_ptr<ChiefServer> ChiefServer::Create(const JobSecret& secret, bool resumable, const Clock& clock,
+                                                 ChiefEvents& events) {
+  return std::make_unique<GrpcChiefServer>(secret, resumable, clock, events);
+}
+
 absl::StatusOr<std::unique_ptr<ChiefServer>> ChiefServer::Start(const std::string& listen,
                                                                 const JobSecret& secret, const Clock& clock,
                                                                 ChiefEvents& events) {
-  auto server = std::make_unique<GrpcChiefServer>(secret, clock, events);
+  std::unique_ptr<ChiefServer> server = Create(secret, /*resumable=*/false, clock, events);
   TETHYS_RETURN_IF_ERROR(server->Listen(listen));
-  return absl::StatusOr<std::unique_ptr<ChiefServer>>(std::move(server));
+  return server;
 }
 
 }  // namespace tethys

@@ -21,8 +21,14 @@ namespace tethys {
 class ChiefEvents {
  public:
   virtual ~ChiefEvents() = default;
-  // Returns OK if the task may open a session; an error refuses it.
+  // Returns OK if the task may open a session. After an error, the session is refused. `incarnation` is the
+  // number of the task's process: if another process replaces it, the new process has a higher number.
   virtual absl::Status Admit(TaskId task, uint32_t incarnation) = 0;
+  // Called when a task opens its session again, because the chief has a successor. Returns the number of
+  // messages of the session that the chief has received.
+  virtual absl::StatusOr<int64_t> Resume(TaskId, uint32_t /*incarnation*/) {
+    return absl::AbortedError("this chief has no predecessor");
+  }
   // Called for each message; messages of one session come in order.
   virtual void OnMessage(TaskId task, uint32_t incarnation, proto::FromTask message) = 0;
   // Called when the session has ended; no further event of this session follows.
@@ -41,8 +47,14 @@ class ChiefServer {
  public:
   static constexpr int kMostWaiting = 4096;
 
-  // `listen`: host:port; port 0 takes any free port. `secret`: the secret that the chief's process holds.
-  // `events` must outlive the server. AlreadyExists: the port is in use.
+  // A server that does not listen yet. `secret`: the secret that the chief's process holds. `resumable`: the
+  // server keeps the orders of each session until the task says that it has received them, and tells the task
+  // that it may open its session again at a successor of this chief. `events` must outlive the server.
+  static std::unique_ptr<ChiefServer> Create(const JobSecret& secret, bool resumable, const Clock& clock,
+                                             ChiefEvents& events);
+  // `listen`: host:port; port 0 takes any free port. AlreadyExists: the port is in use.
+  virtual absl::Status Listen(const std::string& listen) = 0;
+  // Create without resumable, then Listen.
   static absl::StatusOr<std::unique_ptr<ChiefServer>> Start(const std::string& listen,
                                                             const JobSecret& secret, const Clock& clock,
                                                             ChiefEvents& events);
@@ -53,7 +65,11 @@ class ChiefServer {
   // Queues an order for one incarnation of the task. The order is dropped if the incarnation's session has
   // ended or a later incarnation has joined. May be called on any thread; never blocks, because a separate
   // thread writes to each session. A task that leaves kMostWaiting orders unread loses its session.
+  // A resumable server that does not listen yet keeps the order for the session that the task will open
+  // again.
   virtual void Send(TaskId task, uint32_t incarnation, const proto::ToTask& order) = 0;
+  // The task has received the first `count` orders of its session.
+  virtual void OrdersReceived(TaskId task, uint32_t incarnation, int64_t count) = 0;
   // Accepts no more calls, and waits until the calls in progress have ended; cancels calls that have not
   // ended after `timeout`.
   virtual void EndCalls(Nanoseconds timeout) = 0;

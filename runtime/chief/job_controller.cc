@@ -43,7 +43,6 @@ JobController::JobController(proto::JobPlan plan, proto::TrainingState state, bo
                              StatisticsBook statistics, Nanoseconds now)
     : plan_(std::move(plan)),
       planner_(plan_),
-      silence_(FromSeconds(plan_.job().timeouts().silence())),
       start_timeout_(FromSeconds(plan_.job().timeouts().start())),
       course_(plan_.validation_samples() > 0 && plan_.job().evaluate_each_epoch(), plan_.test_samples() > 0),
       roster_(Membership::Of(plan_), now),
@@ -101,7 +100,7 @@ void JobController::OnMessage(TaskId id, uint32_t incarnation, const proto::From
   }
 }
 
-// ------------------------------------------------------------------------------- the course of the job
+// ------------------------------------------------------------------------------ the stages of the job
 
 void JobController::Advance(Nanoseconds now, Actions& actions) {
   const bool has_servers = roster_.membership().Count(proto::PS) > 0;
@@ -302,13 +301,21 @@ void JobController::FinishSegment(Nanoseconds now, Actions& actions) {
 
 // ------------------------------------------------------------------------------------------ interrupting
 
+void JobController::OnTookOver(Nanoseconds now, Actions& actions) {
+  const double absent = ToSeconds(now - roster_.last_search());
+  losses_.OnTookOver(now, absent);
+  proto::ProgressEvent event;
+  event.mutable_took_over()->set_absent_seconds(absent);
+  actions.push_back(Report{std::move(event)});
+}
+
 void JobController::OnInterrupt(Nanoseconds now, Actions& actions) {
   if (interrupted() || ending()) return;
   course_.Interrupt();
   if (!course_.training_begun()) {
     return Stop(absl::CancelledError("interrupted before training began"), TaskId(), now, actions);
   }
-  // The next group needs no replacement any more.
+  // After an interrupt, the next group does not wait for a replacement any more.
   if (course_.phase() == JobPhase::kRegroup) return Proceed(now, actions);
   // At a barrier there is no segment to cut, and no segment begins after an interrupt (job_course.h).
   if (course_.phase() != JobPhase::kTrain) return;

@@ -18,6 +18,7 @@
 #ifndef TETHYS_RUNTIME_CHIEF_JOB_CONTROLLER_H_
 #define TETHYS_RUNTIME_CHIEF_JOB_CONTROLLER_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -53,7 +54,8 @@ namespace tethys {
 //  Parameters change only within a segment (part of an epoch between two barriers), and a segment ends only
 //  after the leases of lost workers are settled.
 //  2. At most one save is open, and none during a segment.
-//  3. A sample counts as used when the worker's record of its step has arrived.
+//  3. A sample counts as used when the chief has received the record of the step in which a worker used the
+// sample.
 //  4. The result of an evaluation covers every sample of its split once. If a worker is lost before it has
 //  answered, the whole evaluation is repeated by the workers that take part at that time.
 class JobController {
@@ -63,8 +65,12 @@ class JobController {
   JobController(proto::JobPlan plan, proto::TrainingState state, bool restore, StatisticsBook statistics,
                 Nanoseconds now);
 
+  // `overload` returns a remark on the load of the chief's machine for messages about silent tasks, or an
+  // empty text. The state omits it.
+  void ExplainSilence(std::function<std::string()> overload) { overload_ = std::move(overload); }
+
   // Writes the controller's state into an empty message. The message omits the plan. It also omits the step
-  // durations and resource samples since the last pulse, because nothing but the next pulse would show them
+  // durations and resource samples since the last pulse, because they are used only for the next pulse
   // (proto::PulseState).
   void Save(proto::ChiefState& state) const;
   // Recreates the controller whose Save wrote `state`; `plan` must be that controller's plan.
@@ -92,6 +98,8 @@ class JobController {
   // effect.
   void OnInterrupt(Nanoseconds now, Actions& actions);
   bool interrupted() const { return course_.interrupted(); }
+  // A new process goes on as the job's chief.
+  void OnTookOver(Nanoseconds now, Actions& actions);
 
   void SaveOpened(const absl::Status& status, Nanoseconds now, Actions& actions);
   void SaveCommitted(const absl::Status& status, const std::string& directory, Nanoseconds now,
@@ -108,9 +116,7 @@ class JobController {
   uint32_t incarnation(TaskId task) const { return roster_.at(task).member.incarnation(); }
 
   // Adds resource samples of the chief's own process and machine to the next pulse.
-  void AddChiefSamples(const std::string& host, const PulseBook::Samples& samples) {
-    pulses_.AddChiefSamples(host, samples);
-  }
+  void AddChiefSamples(const std::string& host, const PulseBook::Samples& samples);
 
  private:
   // One handler per kind of message.
@@ -135,14 +141,14 @@ class JobController {
   absl::Status NoteScaling(TaskId id, const proto::InputScaling& scaling);
   void SetUpAll(proto::Role role, Nanoseconds now, Actions& actions);
   void SetUp(const std::vector<TaskId>& ids, Nanoseconds now, Actions& actions);
-  bool Survives(TaskId id) const;  // Whether the job survives the task's loss.
+  bool Survives(TaskId id) const;  // True if the job survives the task's loss.
   void OnLost(TaskId id, const absl::Status& reason, Nanoseconds now, Actions& actions);
   void Lose(TaskId id, const std::string& reason, Nanoseconds now, Actions& actions);
   void LoseFailed(Nanoseconds now, Actions& actions);  // Loses workers that have reported a failure.
   void CheckMembers(Nanoseconds now, Actions& actions);
   std::string LossText(TaskId id, const std::string& reason) const;
 
-  // Functions for groups that form anew (job_controller_group.cc).
+  // Functions that form new groups of workers (job_controller_group.cc).
   void HoldSteps(TaskId id, const proto::StepRecords& records, Nanoseconds now, Actions& actions);
   absl::Status Count(const std::vector<CountedStep>& steps, int64_t* unrecorded, Actions& actions);
   void WriteCountedPushes(Actions& actions);
@@ -152,7 +158,15 @@ class JobController {
   void Regroup(Nanoseconds now, Actions& actions);
   void Proceed(Nanoseconds now, Actions& actions);
   void GroupFormed(Nanoseconds now, Actions& actions);
+  struct Patience {
+    Nanoseconds time;
+    std::string field;  // The field of the job that sets the time.
+  };
+  // The longest silence of a task that does not count as its loss.
+  Patience PatienceFor(TaskId id) const;
   std::vector<TaskId> GivenUp(const std::vector<TaskId>& silent, Nanoseconds now) const;
+  bool SparedWithMost(TaskId id, const std::vector<TaskId>& silent, Nanoseconds patience,
+                      Nanoseconds now) const;
 
   // Functions for the stages of the job. Advance leaves the current phase once the job waits for no more
   // tasks in this phase.
@@ -189,7 +203,8 @@ class JobController {
 
   proto::JobPlan plan_;
   const SegmentPlanner planner_;
-  const Nanoseconds silence_, start_timeout_;
+  const Nanoseconds start_timeout_;
+  std::function<std::string()> overload_ = [] { return std::string(); };
 
   // The state that belongs to none of the parts below. It is kept as a message, so that Save cannot forget a
   // value.
@@ -207,7 +222,7 @@ class JobController {
   PulseBook pulses_;
   QualitySums epoch_sums_;
 
-  // State of groups that form anew.
+  // State of the groups of workers.
   GroupMembership group_;
   HeldRecords held_;
 

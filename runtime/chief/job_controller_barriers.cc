@@ -1,4 +1,5 @@
-// JobController's functions for what follows a segment: saves, evaluations, and the judgement of an epoch.
+// JobController's functions for the work at a barrier, which follows a segment: saves, evaluations, and the
+// rules for the best epoch and for early stopping.
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -45,8 +46,10 @@ void JobController::SaveCommitted(const absl::Status& status, const std::string&
 }
 
 void JobController::FinishSave(Nanoseconds now, Actions& actions) {
-  // If the save failed, the best epoch is still the one that was saved last.
-  if (!checkpoints_.last_status().ok()) {
+  if (!checkpoints_.last_status().ok() && losses_.LostChiefSince(checkpoints_.begun())) {
+    course_.SaveIsDue();  // The save failed because the chief that had begun it was lost.
+  } else if (!checkpoints_.last_status().ok()) {
+    // The best epoch becomes again what it was at the last successful save.
     *state_.mutable_best() = checkpoints_.saved_best();
     if (state_.best().step() == 0) state_.clear_best();
   }

@@ -1,11 +1,13 @@
 // JobController's functions for jobs whose workers form new groups (group_membership.h).
 //
-//   a stage that takes workers --a member is lost, an exchange fails, a replacement is ready--> kRegroup
-//   kRegroup --the new group has formed at step T--> the rest of the segment from T on, or the stage anew
+//   a stage that needs workers --a member is lost, an exchange fails, a replacement is ready--> kRegroup
+//   kRegroup --the new group has formed at step T--> the segment goes on from T, or the stage is repeated
 //
-// A save that is being opened or committed needs no worker: it is completed first.
+// While a save is being opened or committed, it needs no worker. Such a save is completed before the group is
+// halted.
 //
-// Invariant: held_.next() steps count; each of their samples is in the ledger and in the journal once.
+// Invariant: the first held_.next() steps count; each sample of these steps is in the ledger once and in the
+// journal once.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -38,8 +40,8 @@ void JobController::HoldSteps(TaskId id, const proto::StepRecords& records, Nano
   if (const absl::Status status = Count(steps, &unrecorded, actions); !status.ok()) Fail(status, id, now);
 }
 
-// Enters the steps' samples in the ledger and in the journal. A worker whose record is lost has used its part
-// of the step: `unrecorded` becomes the number of these samples.
+// Enters the steps' samples in the ledger and in the journal. A worker whose record of a step is lost has
+// used its samples of the step all the same; the number of such samples is added to `unrecorded`.
 absl::Status JobController::Count(const std::vector<CountedStep>& steps, int64_t* unrecorded,
                                   Actions& actions) {
   const Slice whole = running_.segment().positions;
@@ -85,7 +87,7 @@ void JobController::WriteCountedPushes(Actions& actions) {
 bool JobController::LeavesStage(Nanoseconds now, Actions& actions) {
   const JobPhase phase = course_.phase();
   if (phase == JobPhase::kRegroup) return true;
-  if (phase != JobPhase::kTrain && !group_.broken()) return false;  // A replacement joins at the barrier.
+  if (phase != JobPhase::kTrain && !group_.broken()) return false;  // A replacement can wait for the barrier.
   if (phase == JobPhase::kSave) {
     if (checkpoints_.state() != CheckpointCoordinator::State::kWriting) return false;
     checkpoints_.Abandon(now, actions);
@@ -95,8 +97,8 @@ bool JobController::LeavesStage(Nanoseconds now, Actions& actions) {
   return true;
 }
 
-// Halts the group if it cannot stay as it is, and forms the next one once this is possible. Called whenever
-// one of these may have changed.
+// Halts the group if a member is lost, an exchange has failed or a replacement is ready, and forms the next
+// group once this is possible. Called whenever one of these conditions may have changed.
 void JobController::Regroup(Nanoseconds now, Actions& actions) {
   if (!group_.active() || !course_.training_begun() || ending() || failure_.any()) return;
   using Stage = GroupMembership::Stage;
@@ -108,7 +110,7 @@ void JobController::Regroup(Nanoseconds now, Actions& actions) {
   Proceed(now, actions);
 }
 
-// Whether the group is to be halted. A replacement joins while the group trains, or at a barrier.
+// True if the group is to be halted. A replacement joins while the group trains, or at a barrier.
 bool JobController::MustRegroup() const {
   if (!group_.active() || !course_.training_begun() || failure_.any()) return false;
   return group_.broken() || (group_.grows() && !interrupted());
@@ -120,7 +122,8 @@ void JobController::Proceed(Nanoseconds now, Actions& actions) {
   if (!status.ok()) Fail(status, group_.last_lost(), now);
 }
 
-// The steps in the parameters once the segment is made, or at the barrier.
+// The number of steps that the parameters contain at the end of the running segment or, if no segment runs,
+// at the current barrier.
 int64_t JobController::LastStep() const {
   return state_.step() + (course_.in_segment() ? running_.segment().steps : 0);
 }
@@ -134,15 +137,15 @@ void JobController::OnHalted(TaskId id, const proto::Halted& halted, Nanoseconds
     failure.set_status_code(static_cast<int>(absl::StatusCode::kUnavailable));
     return OnFailure(id, failure, now);
   }
-  // The task has been asked to join a later group since.
+  // Ignores an answer about an earlier group: the task has been asked to join a later group since.
   if (task.generation == 0 || halted.generation() != task.generation) return;
   const int64_t most = LastStep();
   if (halted.has_applied() && (halted.applied() < held_.next() || halted.applied() > most)) {
-    return OnLost(
-        id,
-        absl::InternalError(absl::StrCat("it has the parameters of ", halted.applied(),
-                                         " steps, which must be from ", held_.next(), " to ", most)),
-        now, actions);
+    return OnLost(id,
+                  absl::InternalError(absl::StrCat("it has the parameters of ", halted.applied(),
+                                                   " steps, but this number must be from ", held_.next(),
+                                                   " to ", most)),
+                  now, actions);
   }
   task.HasMade(halted.applied());
   group_.OnHalted(id, halted);
@@ -177,21 +180,32 @@ void JobController::GroupFormed(Nanoseconds now, Actions& actions) {
   const int64_t made = step - state_.step();
   if (interrupted()) running_.CutAfter(made);
   own_.set_first_done_ns(0);
-  // Even if no step is left: the workers' statistics are still missing.
+  // Begins a run even if no step is left, because the workers report their moving statistics at its end.
   running_.BeginRun(made);
   for (const TaskId id : members) SendRun(id, actions);
   Regroup(now, actions);  // A replacement may be ready.
 }
 
-// The workers that are given up, of those that are silent. Workers that do not answer, or are blamed by
-// others, are lost later (CheckMembers).
+// Returns the tasks among `silent` that the chief gives up. Tasks that send messages but do not answer are
+// given up in CheckMembers; workers that are blamed by others are given up in Regroup.
 std::vector<TaskId> JobController::GivenUp(const std::vector<TaskId>& silent, Nanoseconds now) const {
   std::vector<TaskId> given_up;
   for (const TaskId id : silent) {
-    const bool spared = Survives(id) && group_.active() && group_.Spared(id, silent, silence_, now);
+    const Nanoseconds patience = PatienceFor(id).time;
+    const bool spared = Survives(id) && (group_.active() ? group_.Spared(id, silent, patience, now)
+                                                         : SparedWithMost(id, silent, patience, now));
     if (!spared) given_up.push_back(id);
   }
   return given_up;
+}
+
+// If most workers on leases fall silent at once, the chief is probably the one that is cut off.
+bool JobController::SparedWithMost(TaskId id, const std::vector<TaskId>& silent, Nanoseconds patience,
+                                   Nanoseconds now) const {
+  const auto workers =
+      std::count_if(silent.begin(), silent.end(), [](TaskId other) { return other.role == proto::WORKER; });
+  return 2 * workers > roster_.workers_left() && workers > 1 &&
+         now - roster_.at(id).last_heard - patience <= GroupMembership::kMajorityPatience;
 }
 
 }  // namespace tethys

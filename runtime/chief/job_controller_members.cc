@@ -5,6 +5,10 @@
 //   lost worker:  fenced on every server -> its batches settled        the other workers train on meanwhile
 //   replacement:  joins -> set up, once the lost worker is fenced -> ready -> enrolled on every server
 //                 -> takes part
+//
+// A worker is fenced on a server once the server refuses the worker's frames. Settling decides which batches
+// of a lost worker count as used. Once a replacement is enrolled on a server, the server waits for the pushes
+// of the replacement, from the next round on.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -27,8 +31,8 @@ constexpr int kMaxSamplesPerBeat = 16;  // A correct task sends two samples.
 constexpr Nanoseconds kMostClockOffset = int64_t{1} << 60;
 constexpr Nanoseconds kProgressInterval = 250 * kMillisecond;
 constexpr Nanoseconds kPulseInterval = 1 * kSecond;
-// How long the chief waits after timeouts.start for reports. Tasks that waited for one another until then
-// report whom they waited for, which can take seconds on a busy machine.
+// The time that the chief waits for reports after timeouts.start has passed. Tasks that waited for one
+// another until then report which task they waited for; this can take seconds on a busy machine.
 constexpr Nanoseconds kReportTime = 3 * kSecond;
 }  // namespace
 
@@ -95,7 +99,7 @@ void JobController::SetUpAll(proto::Role role, Nanoseconds now, Actions& actions
   }
 }
 
-// Form follows Setup at once if all other members have joined, so that their addresses are known.
+// Sends Setup and directly afterwards Form: the other members have joined, so their addresses are known.
 void JobController::SetUp(const std::vector<TaskId>& ids, Nanoseconds now, Actions& actions) {
   roster_.AssignLocalRanks(ids);
   proto::ToTask order, form;
@@ -107,9 +111,9 @@ void JobController::SetUp(const std::vector<TaskId>& ids, Nanoseconds now, Actio
   setup.set_seconds_left(ToSeconds(std::max<Nanoseconds>(0, begin + start_timeout_ - now)));
   *form.mutable_form()->mutable_group() = roster_.Group();
   form.mutable_form()->set_step(state_.step());
-  // A replacement gets Form once the group is halted.
+  // In lock step, a replacement gets Form later, once the group is halted.
   const bool joins_later = group_.active() && course_.training_begun();
-  // A mirrored replacement takes its parameters from another worker.
+  // In a mirrored job, a replacement takes its parameters from another worker, not from the checkpoint.
   if (joins_later && !TraitsOf(plan_.job()).servers()) setup.set_restore(false);
   for (const TaskId id : ids) {
     *setup.mutable_self() = roster_.at(id).member;
@@ -176,7 +180,7 @@ void JobController::OnFormed(TaskId id, const proto::Formed& formed, Nanoseconds
   TaskState& task = roster_.at(id);
   if (task.generation == 0 || formed.generation() != task.generation || task.formed) return;
   task.formed = true;
-  // The summary describes the exchange of all workers.
+  // The summary names the exchange of gradients that the first group, which contains all workers, has chosen.
   if (!formed.exchange().empty() && !course_.training_begun())
     own_.set_exchange(formed.exchange().substr(0, kMaxExchangeText));
   if (course_.phase() == JobPhase::kRegroup) {
@@ -333,12 +337,27 @@ void JobController::OnTick(Nanoseconds now, Actions& actions) {
   if (now - own_.last_pulse_ns() >= kPulseInterval) ReportPulse(now, actions);
 }
 
+// Before training begins, a machine on which many processes start at once may be slow to send, and a loss
+// ends the job. Once no worker can be replaced any more, a worker that is only late would be lost for good.
+JobController::Patience JobController::PatienceFor(TaskId id) const {
+  const proto::Timeouts& timeouts = plan_.job().timeouts();
+  const Nanoseconds silence = FromSeconds(timeouts.silence());
+  if (!course_.training_begun() && start_timeout_ / 2 > silence) {
+    return {start_timeout_ / 2, "half of timeouts.start"};
+  }
+  const bool shorter = timeouts.has_worker_silence() || losses_.can_replace();
+  if (!Survives(id) || !shorter) return {silence, "timeouts.silence"};
+  return {FromSeconds(WorkerSilence(plan_.job())), "timeouts.worker_silence"};
+}
+
 // Handles tasks that are silent, not ready in time, or not replaced in time.
 void JobController::CheckMembers(Nanoseconds now, Actions& actions) {
-  for (const TaskId id : GivenUp(roster_.FindSilent(now, silence_), now)) {
+  const auto patience_of = [this](TaskId id) { return PatienceFor(id).time; };
+  for (const TaskId id : GivenUp(roster_.FindSilent(now, patience_of), now)) {
+    const Patience patience = PatienceFor(id);
     OnLost(id,
-           absl::DeadlineExceededError(
-               absl::StrCat("it was silent for ", ToSeconds(silence_), " s (timeouts.silence)")),
+           absl::DeadlineExceededError(absl::StrCat("it was silent for ", ToSeconds(patience.time), " s (",
+                                                    patience.field, ")", overload_())),
            now, actions);
   }
   const bool forms = group_.stage() == GroupMembership::Stage::kForming;
@@ -355,13 +374,13 @@ void JobController::CheckMembers(Nanoseconds now, Actions& actions) {
   const bool gathers = course_.phase() == JobPhase::kGather;
   const Nanoseconds most = start_timeout_ + (gathers ? 0 : kReportTime);
   // A failure that has been noted says more than the error below. The job may not have ended yet, because
-  // JobFailure holds back an echo for a moment.
+  // JobFailure delays a failure that may only follow from another failure.
   if (course_.training_begun() || now - own_.started_ns() <= most || failure_.any()) return;
   std::vector<std::string> missing;
   TaskId first;
   for (const auto& [id, task] : roster_.tasks()) {
     if (gathers ? task.joined : task.ready) continue;
-    // Workers are set up once the servers are ready.
+    // Workers are set up only after the servers are ready, so no worker counts as missing before.
     if (course_.phase() == JobPhase::kServerSetup && id.role != proto::PS) continue;
     if (missing.empty()) first = id;
     missing.push_back(roster_.Describe(id));

@@ -7,7 +7,7 @@
 namespace tethys {
 namespace {
 
-// An epoch that has trained for a shorter time gives no rate of its own.
+// If the current epoch has trained for a shorter time than this, the rate is that of the whole attempt.
 constexpr double kLeastRateSeconds = 3;
 
 // Names the job's work in a phase other than training, for the user.
@@ -46,7 +46,8 @@ void JobController::ReportProgress(Nanoseconds now, Actions& actions) {
   const double in_segment = training ? ToSeconds(now - own_.segment_begin_ns()) : 0;
   double seconds = state_.epoch_seconds() + in_segment, samples = static_cast<double>(done);
   if (seconds < kLeastRateSeconds) {
-    // The records of the newest steps are on their way, so a young epoch would look slow.
+    // The records of the newest steps have not arrived yet. Early in an epoch, these steps are a large part
+    // of the epoch's steps so far, so the epoch's own rate would be too low.
     seconds = own_.training_seconds() + in_segment;
     samples =
         static_cast<double>(progress.step() - own_.first_step()) * static_cast<double>(planner_.batch());
@@ -61,6 +62,10 @@ void JobController::ReportProgress(Nanoseconds now, Actions& actions) {
   for (proto::LateTask& late : roster_.LateTasks(now, planner_.leased()))
     *progress.add_late() = std::move(late);
   actions.push_back(Report{std::move(event)});
+}
+
+void JobController::AddChiefSamples(const std::string& host, const PulseBook::Samples& samples) {
+  pulses_.AddChiefSamples(host, samples);
 }
 
 void JobController::ReportPulse(Nanoseconds now, Actions& actions) {

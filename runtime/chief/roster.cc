@@ -58,7 +58,8 @@ absl::Status CheckMember(TaskId id, const proto::TaskRecord& saved, const Member
   const bool settled = membership.Has(id) && !saved.lost() && saved.candidate() == 0;
   if ((!worker && !settled) || (saved.candidate() != 0 && saved.candidate() < own)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        TaskName(id.role, id.index), " is replaced, but this job does not survive the loss of this task"));
+        TaskName(id.role, id.index),
+        " has a replacement in this state, but this job does not survive the loss of this task"));
   }
   // In lock step a lost worker is a member until a new group forms.
   const bool stays = worker && !membership.leased();
@@ -191,14 +192,14 @@ bool Roster::AnotherComputes(TaskId id) const {
   });
 }
 
-std::vector<TaskId> Roster::FindSilent(Nanoseconds now, Nanoseconds patience) {
+std::vector<TaskId> Roster::FindSilent(Nanoseconds now, absl::FunctionRef<Nanoseconds(TaskId)> patience) {
   const Nanoseconds pause = now - last_search_;
   last_search_ = now;
   std::vector<TaskId> silent;
   for (auto& [id, task] : tasks_) {
     if (task.last_heard == 0 || task.gone) continue;
-    if (pause > patience / 2) task.last_heard += pause;
-    if (now - task.last_heard > patience) silent.push_back(id);
+    if (pause > patience(id) / 4) task.last_heard += pause;
+    if (now - task.last_heard > patience(id)) silent.push_back(id);
   }
   return silent;
 }

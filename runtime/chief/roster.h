@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "proto/chief.pb.h"
 #include "proto/chief_state.pb.h"
 #include "proto/member.pb.h"
@@ -31,7 +32,7 @@ struct TaskState {
   std::string failure;
   Nanoseconds failed_at = 0;
   bool run_done = false;       // True: the worker has ended its run over the segment.
-  Nanoseconds last_heard = 0;  // 0: nothing was heard, or nothing since the task was lost.
+  Nanoseconds last_heard = 0;  // 0: no message has come, or none since the task was lost.
   proto::Heartbeat heartbeat;  // The last heartbeat, without its resource samples.
   int64_t setup_ns = 0;
   int64_t step = 0;
@@ -43,7 +44,7 @@ struct TaskState {
   // to take part. 0 if batches are leased in rounds, because a replacement's own count then starts at the
   // current round.
   int64_t missed = 0;
-  uint32_t candidate = 0;  // The incarnation that is admitted as a replacement and has not joined yet.
+  uint32_t candidate = 0;  // The incarnation admitted as a replacement that has not joined yet; 0: none.
 
   // Resets the state for a new process of the task, which is its first or a replacement.
   void Begin(TaskId id, uint32_t incarnation, Nanoseconds now);
@@ -57,8 +58,8 @@ struct TaskState {
 // A task takes part if it is a member and its process is the one that the membership names.
 //
 // Invariant: a task takes part unless it is lost, or is a replacement that does not take part yet. If workers
-// train on leases, a lost worker is no member. In lock step, a lost worker stays a member until the others
-// form a new group.
+// train on leases, a lost worker is no member. In lock step, a lost worker stays a member until the other
+// workers form a new group.
 class Roster {
  public:
   // A task is shown as silent if nothing was heard from it for this time.
@@ -82,7 +83,7 @@ class Roster {
   absl::Status Regroup(const std::vector<TaskId>& workers);
   // Notes that the task's process is lost.
   void Lose(TaskId id);
-  // Whether the task's process is a replacement that does not take part yet.
+  // True if the task's process is a replacement that does not take part yet.
   bool late(TaskId id) const { return !at(id).lost && !takes_part(id); }
 
   // The members of a role.
@@ -90,25 +91,29 @@ class Roster {
   // The group that the tasks form now: all members that are not lost and, if workers train on leases, the
   // replacements that do not take part yet.
   proto::Group Group() const;
-  // Whether no earlier task of the group runs on the task's host. Requires a task that is not lost.
+  // True if no earlier task of the group runs on the task's host. Requires a task that is not lost.
   bool FirstOnHost(TaskId id) const;
-  // Whether at least one task of the role takes part, and `flag` is true for every such task.
+  // True if at least one task of the role takes part, and `flag` is true for every task of the role that
+  // takes part.
   bool All(proto::Role role, bool TaskState::*flag) const;
   // The number of workers that are not lost, including replacements that do not take part yet.
   int workers_left() const;
-  // Whether the last heartbeat of some worker other than `id` says that this other worker computes: that it
-  // is within a step and does not yet wait for the step's exchange.
+  // True if at least one worker other than `id` computes, according to the worker's last heartbeat: the
+  // worker is within a step and does not yet wait for the exchange of this step.
   bool AnotherComputes(TaskId id) const;
-  // Whether no session is open any more.
+  // True if no session is open any more.
   bool all_gone() const;
   // Gives each of these workers, in this order, the least local rank that no other worker of its host has.
   // All other workers keep their local ranks. So a replacement never gets the GPU of a worker that still
   // runs, regardless of the order of replacements.
   void AssignLocalRanks(const std::vector<TaskId>& workers);
 
-  // The tasks that have been silent for longer than `patience`. Called at every tick; time in which the chief
-  // itself stalled between ticks is not counted.
-  std::vector<TaskId> FindSilent(Nanoseconds now, Nanoseconds patience);
+  // The tasks that have been silent for longer than `patience` says. Called at every tick. If the chief
+  // itself stalled between two ticks for more than a quarter of a task's patience, this time does not count.
+  std::vector<TaskId> FindSilent(Nanoseconds now, absl::FunctionRef<Nanoseconds(TaskId)> patience);
+
+  // The time of the last search, which every tick makes.
+  Nanoseconds last_search() const { return last_search_; }
 
   // The median of pace() over the workers that take part; 0 if no worker takes part.
   int64_t UsualStep() const;

@@ -75,7 +75,7 @@ absl::Status RunningSegment::Use(int worker, Slice positions) {
 absl::Status RunningSegment::CheckAllUsed() const {
   if (ledger_->all_used()) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("position ", ledger_->first_unused(), " of epoch ", segment_.epoch,
-                                          " was not used though every worker has ended the run"));
+                                          " was not used though every worker has finished the segment"));
 }
 
 Slice RunningSegment::Positions(int64_t sample_begin, int64_t count) const {
@@ -127,8 +127,8 @@ absl::Status RunningSegment::Restore(const proto::SegmentState& state, int worke
                                                       .segment = segment.positions,
                                                       .step_end = planner_.epoch_positions()}),
                      "leases"));
-  // Each position is used, or in one batch that is free, dealt or held. Without leases, workers use the
-  // positions in the segment's order.
+  // Checks that each position is either used or in exactly one batch that is free, dealt or held. Without
+  // leases, workers use the positions in the segment's order.
   SampleLedger ledger(segment.positions);
   int64_t leased = 0;
   for (const proto::SavedSlice& used : state.used()) {

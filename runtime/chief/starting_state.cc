@@ -182,4 +182,29 @@ absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, cons
   return start;
 }
 
+proto::LogBegin DescribeStart(const proto::JobPlan& plan, const StartingState& start) {
+  proto::LogBegin description;
+  description.set_job_hash(plan.job_hash());
+  *description.mutable_state() = start.state;
+  if (start.reader != nullptr) description.set_checkpoint(start.reader->directory());
+  description.set_initial(start.initial);
+  return description;
+}
+
+absl::StatusOr<StartingState> FindStartAgain(const proto::JobPlan& plan, const VariableSet& variables,
+                                             const std::vector<std::string>& slots,
+                                             const proto::LogBegin& description) {
+  if (description.job_hash() != plan.job_hash()) {
+    return absl::DataLossError("the log of the lost chief is of another job");
+  }
+  TETHYS_ASSIGN_OR_RETURN(const VariableSet statistics, StatisticsOf(plan));
+  TETHYS_ASSIGN_OR_RETURN(StartingState start, Beginning(plan, statistics));
+  start.state = description.state();
+  start.initial = description.initial();
+  if (!description.checkpoint().empty()) {
+    TETHYS_RETURN_IF_ERROR(OpenReader(description.checkpoint(), variables, statistics, slots, start));
+  }
+  return start;
+}
+
 }  // namespace tethys

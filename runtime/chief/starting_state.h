@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proto/checkpoint.pb.h"
+#include "proto/chief_log.pb.h"
 #include "proto/plan.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/checkpoint_reader.h"
@@ -24,18 +25,26 @@ struct StartingState {
   std::vector<std::string> damaged;          // Paths of newer, damaged checkpoints that were skipped.
 };
 
-// FailedPrecondition: the checkpoint has another model, data size, standardisation (if the plan has one) or
-// seed; or its position lies beyond the samples that the job uses per epoch, or inside an epoch whose samples
-// have another order. A resumed job without any checkpoint starts at its beginning, and a note says so.
-// NotFound: the job has initial values, but `root` lacks their checkpoint. Writes nothing, so the launcher
-// can call this function before it changes the run directory.
+// Finds the starting state. FailedPrecondition: the checkpoint has another model, data size, standardisation
+// (if the plan has one) or seed than the job. The error is also returned if the position of the checkpoint
+// lies beyond the samples that the job uses per epoch, or lies inside an epoch whose samples now have another
+// order. A resumed job without any checkpoint starts at its beginning, and a note says so. NotFound: the job
+// has initial values, but `root` lacks their checkpoint. Writes nothing, so the launcher can call this
+// function before it changes the run directory.
 absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, const VariableSet& variables,
                                                 const std::vector<std::string>& slots,
                                                 const std::string& root, bool resume);
 
+// Describes the starting state of an attempt for the chief's log, and finds it again from that description.
+// The description leaves out the lengths of files. DataLoss: the description is of another job.
+proto::LogBegin DescribeStart(const proto::JobPlan& plan, const StartingState& start);
+absl::StatusOr<StartingState> FindStartAgain(const proto::JobPlan& plan, const VariableSet& variables,
+                                             const std::vector<std::string>& slots,
+                                             const proto::LogBegin& description);
+
 // Checks that a job resumed from `state` has work left. FailedPrecondition: the state is at the job's end or
-// beyond. A run whose training is complete may be resumed, too, if it has not `succeeded`: its test,
-// checkpoint or summary is missing.
+// beyond. The exception is a run that has completed its training but has not `succeeded`: such a run may be
+// resumed, because its test, checkpoint or summary is missing.
 absl::Status CheckLeftToTrain(const proto::JobPlan& plan, const proto::TrainingState& state, bool succeeded);
 
 }  // namespace tethys

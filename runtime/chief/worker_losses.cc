@@ -35,7 +35,7 @@ void WorkerLosses::Lose(TaskId id, const std::string& reason, const std::string&
 
 std::string WorkerLosses::WhatFollows() const {
   const proto::Job& job = plan_.job();
-  if (losses_.size() <= job.max_restarts()) return "the worker is to be replaced";
+  if (losses_.size() <= most_replaced()) return "the worker is to be replaced";
   const bool enough = !FormsNewGroups(plan_) || roster_.workers_left() >= GroupRulesOf(job).least_workers;
   return enough ? "the job goes on without this worker" : "too few workers are left";
 }
@@ -64,7 +64,7 @@ WorkerLosses::Answer WorkerLosses::OnFenced(const proto::Fenced& fenced) {
   const auto it = questions_.find({proto::WORKER, fenced.worker()});
   if (it == questions_.end()) return Answer::kNotYet;
   Question& question = it->second;
-  // Only an answer to the latest fence counts.
+  // Only an answer to the latest request (proto::Fence) about this worker counts.
   const bool expected = fenced.incarnation() == question.fence.incarnation() &&
                         fenced.takes_part() == question.fence.takes_part() && question.unanswered > 0;
   if (!expected || --question.unanswered > 0) return Answer::kNotYet;
@@ -113,20 +113,21 @@ void WorkerLosses::Replaced(TaskId id, Nanoseconds now, Actions& actions) {
 
 void WorkerLosses::TakesPart(TaskId id, Nanoseconds now, Actions& actions) {
   TaskState& task = roster_.at(id);
-  // In rounds, a replacement counts its steps from the round in which it begins, so it has missed none.
+  // If batches are leased in rounds, a replacement counts its steps from the round in which it begins, so it
+  // has missed no steps.
   if (!segment_.leases().in_rounds()) task.missed = std::max<int64_t>(0, roster_.UsualStep() - task.step);
   roster_.TakesPart(id);
   task.run_done = true;  // The worker was not asked to train in this run.
   segment_.leases().Join(id.index);
   Question& question = questions_.at(id);
-  // The replacement has no step in rounds dealt since the servers were asked, so they must not wait for the
-  // replacement in those rounds.
+  // Rounds that were dealt after the servers were asked contain no step for the replacement. So the servers
+  // are asked again, with a later first round, and do not wait for the replacement in those rounds.
   if (segment_.leases().next_round() > question.fence.clock()) SendToServers(question.fence, actions);
   Replaced(id, now, actions);
 }
 
 bool WorkerLosses::awaits_replacement() const {
-  const auto replaced = std::min<int>(losses_.size(), plan_.job().max_restarts());
+  const auto replaced = std::min<int>(losses_.size(), most_replaced());
   const auto awaited = [&](TaskId id, const TaskState& task) {
     const auto is_last = [&](const proto::WorkerLoss& loss) {
       return loss.worker() == id.index && loss.incarnation() == task.member.incarnation();
@@ -150,6 +151,21 @@ bool WorkerLosses::settling() const {
   });
 }
 
+void WorkerLosses::OnTookOver(Nanoseconds now, double absent) {
+  proto::ChiefLoss& loss = *chief_losses_.Add();
+  loss.set_seconds(ToSeconds(now - started_));
+  loss.set_absent_seconds(absent);
+}
+
+bool WorkerLosses::LostChiefSince(Nanoseconds time) const {
+  return !chief_losses_.empty() && started_ + FromSeconds(chief_losses_.rbegin()->seconds()) >= time;
+}
+
+void WorkerLosses::FillSummary(proto::RunSummary& summary) const {
+  *summary.mutable_worker_loss() = losses_;
+  *summary.mutable_chief_loss() = chief_losses_;
+}
+
 proto::WorkerLoss& WorkerLosses::LastOf(TaskId id) {
   const auto last = std::find_if(losses_.rbegin(), losses_.rend(),
                                  [&](const proto::WorkerLoss& loss) { return loss.worker() == id.index; });
@@ -167,6 +183,7 @@ void WorkerLosses::Save(proto::LossesState& state) const {
   }
   *state.mutable_loss() = losses_;
   state.set_last_ns(last_);
+  *state.mutable_chief_loss() = chief_losses_;
 }
 
 absl::Status WorkerLosses::Restore(const proto::LossesState& state) {
@@ -185,6 +202,7 @@ absl::Status WorkerLosses::Restore(const proto::LossesState& state) {
         .fence = saved.fence(), .unanswered = saved.unanswered(), .lost_at = saved.lost_at_ns()};
   }
   check.Time("last_ns", state.last_ns());
+  check.Within("chief_loss", state.chief_loss_size(), 0, plan_.job().max_restarts());
   std::set<TaskId> lost;
   for (const proto::WorkerLoss& loss : state.loss()) {
     check_worker(loss.worker());
@@ -204,6 +222,7 @@ absl::Status WorkerLosses::Restore(const proto::LossesState& state) {
   questions_ = std::move(questions);
   losses_ = state.loss();
   last_ = state.last_ns();
+  chief_losses_ = state.chief_loss();
   return absl::OkStatus();
 }
 

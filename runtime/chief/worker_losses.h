@@ -1,12 +1,14 @@
 // Handles workers that are lost while the other workers train on (docs/design/cluster.md, When a worker is
-// lost): makes servers refuse the frames of a lost worker, settles the batches that it held, and admits its
-// replacement. Pure; owned by JobController, which decides when each of these steps is due.
+// lost): makes servers refuse the frames of a lost worker, settles the batches that the lost worker held, and
+// admits its replacement. Also notes lost chiefs, whose successors count among the job's restarts, too. Pure;
+// owned by JobController, which decides when each of these steps is due.
 //
 //   Lose -> Fence ... OnFenced: kLostIsFenced -> Settle           the other workers train on meanwhile
 //   a replacement is ready -> Enrol ... OnFenced: kEnrolled -> TakesPart
 #ifndef TETHYS_RUNTIME_CHIEF_WORKER_LOSSES_H_
 #define TETHYS_RUNTIME_CHIEF_WORKER_LOSSES_H_
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -41,9 +43,10 @@ class WorkerLosses {
   // request about the worker.
   Answer OnFenced(const proto::Fenced& fenced);
 
-  // Settles each batch that the worker held, by the servers' reports: it is used, torn, or free again.
+  // Settles each batch that the worker held, by the reports of the servers. Each batch is then used, torn
+  // (only some servers applied it) or free again.
   void Settle(TaskId id, Actions& actions);
-  // Whether the worker's process is the replacement of a lost one, and has not trained yet.
+  // True if the worker's process is the replacement of a lost process, and has not trained yet.
   bool Awaited(TaskId id) const;
   // Notes that the replacement of a lost worker trains from now on.
   void Replaced(TaskId id, Nanoseconds now, Actions& actions);
@@ -53,13 +56,20 @@ class WorkerLosses {
   // True if a process is about to take a lost worker's place: the launcher will start a replacement
   // (max_restarts), or a replacement was admitted.
   bool awaits_replacement() const;
+  // True if the launcher would replace the next worker that is lost.
+  bool can_replace() const { return losses_.size() < most_replaced(); }
+  // A new process is the job's chief. The launcher has used one of the job's restarts for it.
+  // `absent`: the seconds without a chief.
+  void OnTookOver(Nanoseconds now, double absent);
+  // True if another process became the job's chief at `time` or later.
+  bool LostChiefSince(Nanoseconds time) const;
   // True if some server has not answered the chief's last request about this worker.
   bool asking(TaskId id) const;
   // True if some server has not fenced a lost worker yet.
   bool settling() const;
   // Time of the last loss; 0: no loss.
   Nanoseconds last() const { return last_; }
-  void FillSummary(proto::RunSummary& summary) const { *summary.mutable_worker_loss() = losses_; }
+  void FillSummary(proto::RunSummary& summary) const;
 
   void Save(proto::LossesState& state) const;
   // InvalidArgument: a request or a loss names no worker of this job, or a lost worker has no recorded loss.
@@ -73,7 +83,9 @@ class WorkerLosses {
     Nanoseconds lost_at = 0;
   };
 
-  // A text for the user: how the job goes on after the newest loss.
+  // The number of losses after which the launcher has started, or will start, a replacement.
+  int most_replaced() const { return std::max(0, plan_.job().max_restarts() - chief_losses_.size()); }
+  // Describes for the user how the job goes on after the newest loss.
   std::string WhatFollows() const;
   void Ask(TaskId id, bool takes_part, Actions& actions);
   void SendToServers(proto::Fence& fence, Actions& actions);  // Sets the next round in `fence`.
@@ -87,6 +99,7 @@ class WorkerLosses {
   std::map<TaskId, Question> questions_;
   google::protobuf::RepeatedPtrField<proto::WorkerLoss> losses_;
   Nanoseconds last_ = 0;
+  google::protobuf::RepeatedPtrField<proto::ChiefLoss> chief_losses_;
 };
 
 }  // namespace tethys

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "absl/types/optional.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/process.h"
+#include "runtime/shape/job_shape.h"
 #include "runtime/telemetry/nvml.h"
 #include "runtime/telemetry/resource_sampler.h"
 
@@ -16,9 +18,15 @@ namespace tethys {
 namespace {
 
 constexpr Nanoseconds kBeatInterval = 250 * kMillisecond;
+// The least number of heartbeats within the time after which the chief takes this task for lost.
+constexpr int kBeatsOfSilence = 8;
 
-// Whether this task samples its machine: the first member on a machine does; on the chief's machine, the
-// chief does.
+Nanoseconds BeatInterval(const proto::Job& job) {
+  return std::min(kBeatInterval, FromSeconds(WorkerSilence(job)) / kBeatsOfSilence);
+}
+
+// True if this task samples the resources of its machine: on each machine the first member does, except on
+// the chief's machine, where the chief does.
 bool SamplesMachine(const proto::Setup& setup) {
   return setup.first_on_host() && setup.self().host() != setup.chief_host();
 }
@@ -47,7 +55,8 @@ class BeatSampler {
       sampler_->Collect(*heartbeat.mutable_resources());
     }
   }
-  // Makes the last sample part of the heartbeats that follow, even if the sample's interval is short.
+  // From now on a heartbeat includes a sample of the time since the last sample, even if this time is shorter
+  // than the sampling interval.
   void End() { ending_ = true; }
 
  private:
@@ -92,7 +101,8 @@ class Tasks {
   absl::Status SetUp(const proto::Setup& setup) {
     const Nanoseconds begin = set_up_begin_ = clock_.Now();
     sampler_.Start(setup, clock_);
-    session_.StartBeating(kBeatInterval,
+    beat_interval_ = BeatInterval(setup.plan().job());
+    session_.StartBeating(beat_interval_,
                           [&sampler = sampler_](proto::Heartbeat& heartbeat, std::vector<proto::FromTask>&) {
                             sampler.Fill(heartbeat);
                           });
@@ -127,10 +137,10 @@ class Tasks {
   // From now on heartbeats have all fields.
   void BeatFully() {
     if (!life_.gpu().empty()) {
-      session_.StartBeating(kBeatInterval, FillNothing);
+      session_.StartBeating(beat_interval_, FillNothing);
       sampler_.Watch(life_.gpu());
     }
-    session_.StartBeating(kBeatInterval,
+    session_.StartBeating(beat_interval_,
                           [&life = life_, &sampler = sampler_](proto::Heartbeat& heartbeat,
                                                                std::vector<proto::FromTask>& before) {
                             life.FillBeat(heartbeat, before);
@@ -149,7 +159,8 @@ class Tasks {
     return absl::OkStatus();
   }
 
-  // The records of all steps and pushes go before the message.
+  // Beat sends a heartbeat at once, so that the records of all steps and pushes are sent before the message
+  // Halted.
   void SayHalted() {
     session_.Beat();
     proto::Halted halted;
@@ -163,7 +174,8 @@ class Tasks {
   TaskLife& life_;
   BeatSampler& sampler_;
   Nanoseconds set_up_begin_ = 0;
-  bool joined_ = false;  // JoinGroup has returned OK before.
+  Nanoseconds beat_interval_ = kBeatInterval;
+  bool joined_ = false;  // True once JoinGroup has returned OK.
 };
 
 absl::Status Live(const TaskOptions& options, TaskSession& session, const Clock& clock,

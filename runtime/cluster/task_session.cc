@@ -3,24 +3,34 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/process.h"
 #include "runtime/base/thread.h"
-#include "runtime/cluster/chief_calls.h"
 #include "runtime/cluster/chief_clock.h"
+#include "runtime/cluster/chief_session.h"
 #include "runtime/cluster/chief_watch.h"
-#include "runtime/cluster/grpc_status.h"
+#include "runtime/cluster/sent_messages.h"
 
 namespace tethys {
 namespace {
 
 // Close waits for the writer thread until no message has been sent for this time.
 constexpr Nanoseconds kCloseProgress = kSecond;
+// The pause between two attempts to open a session again.
+constexpr Nanoseconds kResumePause = 20 * kMillisecond;
 
 // Runs three threads: a reader, a writer, which also sends heartbeats, and a watch over the chief. The watch
 // only reads the time and cancels calls, so nothing can delay it.
+//
+// If the chief is resumable, the reader opens the session again after it broke. Meanwhile the writer rests.
+// Messages are kept until the chief has received them.
 class GrpcTaskSession final : public TaskSession {
  public:
   GrpcTaskSession(const TaskOptions& options, const Clock& clock, std::function<void()> end_process)
@@ -32,9 +42,12 @@ class GrpcTaskSession final : public TaskSession {
   }
 
   absl::Status Open() {
-    TETHYS_RETURN_IF_ERROR(chief_.AddHandshake(chief_.session()));
-    TETHYS_RETURN_IF_ERROR(Annotate(
-        BeAdmitted(), absl::StrCat("the chief at ", options_.chief_address, " did not admit this task")));
+    if (const absl::Status opened = first_->Open(absl::nullopt); !opened.ok()) {
+      MutexLock lock(mu_);
+      closed_ = true;
+      return Annotate(opened,
+                      absl::StrCat("the chief at ", options_.chief_address, " did not admit this task"));
+    }
     TETHYS_RETURN_IF_ERROR(reader_.Start([this] { ReadOrders(); }));
     TETHYS_RETURN_IF_ERROR(writer_.Start([this] { WriteMessages(); }));
     return watch_.Start([this] { WatchChief(); });
@@ -93,6 +106,7 @@ class GrpcTaskSession final : public TaskSession {
     heartbeat.set_sent_ns(clock_.Now());
     heartbeat.set_clock_offset_ns(chief_clock_.offset());
     heartbeat.set_clock_error_ns(chief_clock_.ErrorAt(heartbeat.sent_ns()));
+    heartbeat.set_orders_received(orders_);
     outgoing_.push_back(std::move(beat));
     outgoing_changed_.NotifyOne();
   }
@@ -106,13 +120,13 @@ class GrpcTaskSession final : public TaskSession {
   bool peers_compute() const override { return peers_compute_ && !lost_; }
 
   absl::Status ReadCheckpoint(int slot, int64_t begin, absl::Span<float> out) override {
-    return chief_.ReadCheckpoint(slot, begin, out);
+    return first_->calls().ReadCheckpoint(slot, begin, out);
   }
   absl::Status ReadDataFile(const std::string& path, int64_t offset, TakeBytes take) override {
-    return chief_.ReadDataFile(path, offset, take);
+    return first_->calls().ReadDataFile(path, offset, take);
   }
   absl::Status WriteCheckpoint(int64_t save_id, Source source) override {
-    return chief_.WriteCheckpoint(save_id, source);
+    return first_->calls().WriteCheckpoint(save_id, source);
   }
 
   void Close() override {
@@ -126,59 +140,90 @@ class GrpcTaskSession final : public TaskSession {
       AwaitWriter();
       writer_.Join();
     }
-    if (reader_.running()) {
+    {
       // The chief ends the stream when it has read everything; if this takes more than a second, the call is
       // cancelled.
       const Nanoseconds deadline = clock_.Now() + kSecond;
       MutexLock lock(mu_);
-      while (broken_.ok() && clock_.Now() < deadline) incoming_changed_.WaitFor(mu_, deadline - clock_.Now());
+      while (reader_.running() && broken_.ok() && clock_.Now() < deadline) {
+        incoming_changed_.WaitFor(mu_, deadline - clock_.Now());
+      }
+      CancelSession();
     }
-    chief_.session().TryCancel();
     if (reader_.running()) reader_.Join();
     // If the chief was lost, the watch continues: it ends this process if the task hangs.
     if (!lost_) StopWatching();
   }
 
  private:
-  // If the chief admits the session, it sends initial metadata at once; otherwise it ends the call with a
-  // status.
-  absl::Status BeAdmitted() {
-    absl::Status late;
-    bool answered = false;
-    Mutex mu;
-    CondVar changed;
-    Thread timer;
-    const absl::Status timed = timer.Start([&] {
-      const Nanoseconds deadline = clock_.Now() + options_.connect_timeout;
-      MutexLock lock(mu);
-      while (!answered && clock_.Now() < deadline) changed.WaitFor(mu, deadline - clock_.Now());
-      if (answered) return;
-      late = absl::DeadlineExceededError(
-          absl::StrCat("the chief did not answer within ", ToSeconds(options_.connect_timeout), " s"));
-      chief_.session().TryCancel();
-    });
-    if (!timed.ok()) {
-      MutexLock lock(mu_);
-      closed_ = true;
-      return timed;
-    }
-    stream_ = chief_.OpenSession();
-    stream_->WaitForInitialMetadata();
+  // Runs on the reader thread after the session broke with `status`. Opens it again at the chief's successor,
+  // which may take as long as a chief may be silent. Returns false, and breaks the session, if that is not
+  // possible.
+  bool Resume(const absl::Status& status) {
+    int64_t orders = 0;
     {
-      MutexLock lock(mu);
-      answered = true;
-      changed.NotifyOne();
+      MutexLock lock(mu_);
+      if (!first_->resumable() || closed_ || ordered_to_stop_ || !broken_.ok()) {
+        Break(status);
+        return false;
+      }
+      resuming_ = true;
+      outgoing_changed_.NotifyAll();
+      while (writing_) writer_changed_.Wait(mu_);
+      orders = orders_;
     }
-    timer.Join();
-    if (late.ok() && chief_.session().GetServerInitialMetadata().count("tethys-admitted") > 0) {
-      return absl::OkStatus();
-    }
-    stream_->WritesDone();
-    const absl::Status status = FromGrpcStatus(stream_->Finish());
+    TETHYS_LOG(Warning, "the session with the chief broke (", StatusText(status),
+               "); waiting for its successor");
+    const Nanoseconds deadline = clock_.Now() + options_.chief_silence;
+    absl::Status resumed;
+    do {
+      resumed = TryToResume(orders, deadline);
+      const bool again = absl::IsUnavailable(resumed) || absl::IsDeadlineExceeded(resumed);
+      MutexLock lock(mu_);
+      if (resumed.ok()) break;
+      if (!again || closed_ || !broken_.ok() || clock_.Now() >= deadline) {
+        Break(absl::Status(status.code(),
+                           absl::StrCat(status.message(), "; no successor: ", resumed.message())));
+        break;
+      }
+      watch_changed_.WaitFor(mu_, kResumePause);
+    } while (true);
     MutexLock lock(mu_);
-    closed_ = true;
-    if (!late.ok()) return late;
-    return status.ok() ? absl::UnavailableError("the session ended at once") : status;
+    resuming_ = false;
+    outgoing_changed_.NotifyAll();
+    return broken_.ok();
+  }
+
+  absl::Status TryToResume(int64_t orders, Nanoseconds deadline) {
+    TaskOptions options = options_;
+    options.connect_timeout = std::clamp<Nanoseconds>(deadline - clock_.Now(), kMillisecond, 2 * kSecond);
+    auto next = std::make_unique<ChiefSession>(options, clock_);
+    {
+      MutexLock lock(mu_);
+      if (closed_) return absl::CancelledError("the session is closed");
+      opening_ = next.get();
+    }
+    const absl::Status opened = next->Open(orders);
+    MutexLock lock(mu_);
+    opening_ = nullptr;
+    TETHYS_RETURN_IF_ERROR(opened);
+    if (!sent_.May(next->messages_received())) {
+      next->Cancel();
+      next->Finish().IgnoreError();
+      return absl::AbortedError("the chief's successor does not know this session");
+    }
+    sent_.Received(next->messages_received());
+    sent_.TakeTo(outgoing_);
+    later_ = std::move(next);
+    session_ = later_.get();
+    ++sessions_;
+    return absl::OkStatus();
+  }
+
+  // Cancels the session's stream, and an attempt to open it again.
+  void CancelSession() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    session_->Cancel();
+    if (opening_ != nullptr) opening_->calls().CancelAll();
   }
 
   // Waits until the writer has sent everything. Cancels the session if the writer makes no progress.
@@ -192,7 +237,7 @@ class GrpcTaskSession final : public TaskSession {
         writer_changed_.WaitFor(mu_, deadline - clock_.Now());
       }
     }
-    if (!writer_done_) chief_.session().TryCancel();
+    if (!writer_done_) CancelSession();
   }
 
   proto::ToTask TakeOrder() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
@@ -203,26 +248,34 @@ class GrpcTaskSession final : public TaskSession {
 
   // Runs on the reader thread.
   void ReadOrders() {
-    proto::ToTask order;
-    while (stream_->Read(&order)) {
-      const Nanoseconds now = clock_.Now();
-      if (order.has_halt()) PassOnHalt(order.halt());
-      MutexLock lock(mu_);
-      ++heard_;
-      if (order.has_pong()) {
-        peers_compute_ = order.pong().peers_compute();
-        chief_clock_.Note(order.pong().sent_ns(), now, order.pong().chief_ns());
-        continue;
-      }
-      // The job has ended well, so the end of the session is no loss.
-      if (order.has_stop() && !order.stop().failed()) dismissed_ = true;
-      incoming_.push_back(order);
-      incoming_changed_.NotifyAll();
-    }
-    const absl::Status status = FromGrpcStatus(stream_->Finish());
-    MutexLock lock(mu_);
-    Break(status.ok() ? absl::UnavailableError("the chief ended the session") : status);
+    absl::Status status;
+    do {
+      proto::ToTask order;
+      while (session_->stream().Read(&order)) TakeIn(order);
+      status = session_->Finish();
+    } while (Resume(status));
     outgoing_changed_.NotifyAll();
+  }
+
+  void TakeIn(proto::ToTask& order) {
+    const Nanoseconds now = clock_.Now();
+    if (order.has_halt()) PassOnHalt(order.halt());
+    MutexLock lock(mu_);
+    ++heard_;
+    ++orders_;
+    if (order.has_pong()) {
+      peers_compute_ = order.pong().peers_compute();
+      chief_clock_.Note(order.pong().sent_ns(), now, order.pong().chief_ns());
+      sent_.Received(order.pong().messages_received());
+      return;
+    }
+    if (order.has_stop()) {
+      ordered_to_stop_ = true;
+      // The job has ended without a failure, so the end of the session does not count as a loss of the chief.
+      if (!order.stop().failed()) dismissed_ = true;
+    }
+    incoming_.push_back(std::move(order));
+    incoming_changed_.NotifyAll();
   }
 
   void PassOnHalt(const proto::Halt& halt) {
@@ -250,22 +303,29 @@ class GrpcTaskSession final : public TaskSession {
     while (true) {
       absl::optional<proto::FromTask> message;
       bool beat = false;
+      int64_t sessions = 0;
       {
         MutexLock lock(mu_);
         while (true) {
           if (!broken_.ok()) return;
-          if (!outgoing_.empty()) break;
-          if (closed_) {
-            stream_->WritesDone();
-            return;
+          if (!resuming_) {
+            if (!outgoing_.empty()) break;
+            if (closed_) {
+              session_->stream().WritesDone();
+              return;
+            }
+            beat = beat_interval_ > 0 && (beat_soon_ || clock_.Now() >= next_beat);
+            if (beat) break;
           }
-          beat = beat_interval_ > 0 && (beat_soon_ || clock_.Now() >= next_beat);
-          if (beat) break;
-          outgoing_changed_.WaitFor(mu_, beat_interval_ > 0 ? next_beat - clock_.Now() : kSecond);
+          outgoing_changed_.WaitFor(mu_,
+                                    beat_interval_ > 0 && !resuming_ ? next_beat - clock_.Now() : kSecond);
         }
         if (!beat) {
           message = std::move(outgoing_.front());
           outgoing_.pop_front();
+          if (first_->resumable()) sent_.Add(*message);
+          writing_ = true;
+          sessions = sessions_;
         } else {
           beat_soon_ = false;
           next_beat = clock_.Now() + beat_interval_;
@@ -275,14 +335,22 @@ class GrpcTaskSession final : public TaskSession {
         Beat();
         continue;
       }
-      if (!stream_->Write(*message)) return;  // The reader gets the reason of the failure.
+      const bool written = session_->stream().Write(*message);
       MutexLock lock(mu_);
-      ++written_;
+      writing_ = false;
+      writer_changed_.NotifyAll();
+      if (written) {
+        ++written_;
+        continue;
+      }
+      // The reader thread gets the reason of the failure, and opens the session again or breaks it.
+      while (broken_.ok() && sessions_ == sessions && !closed_) outgoing_changed_.WaitFor(mu_, kSecond);
+      if (closed_ || !broken_.ok()) return;
     }
   }
 
-  // Runs on the watch thread. Silence is measured from the first heartbeat on, because without heartbeats the
-  // chief need not send anything.
+  // Runs on the watch thread. Measures the chief's silence from the first heartbeat on, because the chief
+  // need not send anything to a task that sends no heartbeats.
   void WatchChief() {
     const Nanoseconds interval = std::min(kSecond, options_.chief_silence) / 8;
     absl::optional<ChiefWatch> watch;
@@ -294,18 +362,32 @@ class GrpcTaskSession final : public TaskSession {
         if (unwatched_) return;
         const Nanoseconds now = clock_.Now();
         const bool broken = !broken_.ok() && !closed_ && !dismissed_;
+        if (resuming_) ++heard_;  // The time of resuming has a limit of its own.
         if (!watch.has_value() && (beat_interval_ > 0 || broken)) {
           watch.emplace(options_.chief_silence, options_.chief_grace, 4 * interval, now);
         }
         if (watch.has_value()) verdict = watch->Look(now, heard_, broken);
+        if (verdict == ChiefWatch::Verdict::kLost && !lost_ && !broken && first_->resumable()) {
+          // A silent chief, too, may have a successor.
+          watch.reset();
+          CancelSession();
+          continue;
+        }
         if (verdict == ChiefWatch::Verdict::kLost && !lost_) NoteLoss();
       }
       if (verdict == ChiefWatch::Verdict::kPresent) continue;
-      chief_.CancelAll();
+      CancelCalls();
       if (verdict == ChiefWatch::Verdict::kLost) continue;
       TETHYS_LOG(Error, "the chief was lost and this process did not end within ",
                  ToSeconds(options_.chief_grace), " s by itself: this process is ended now");
       return end_process_();
+    }
+  }
+
+  void CancelCalls() {
+    MutexLock lock(mu_);
+    for (ChiefSession* const session : {first_.get(), later_.get(), opening_}) {
+      if (session != nullptr) session->calls().CancelAll();
     }
   }
 
@@ -328,10 +410,15 @@ class GrpcTaskSession final : public TaskSession {
   const TaskOptions options_;
   const Clock& clock_;
   const std::function<void()> end_process_;
-  ChiefCalls chief_{options_};
-  std::unique_ptr<grpc::ClientReaderWriter<proto::FromTask, proto::ToTask>> stream_;
+  // The session as it was opened first, and all other calls.
+  const std::unique_ptr<ChiefSession> first_ = std::make_unique<ChiefSession>(options_, clock_);
+  std::unique_ptr<ChiefSession> later_ ABSL_GUARDED_BY(mu_);  // The session as it was opened last, if again.
+  ChiefSession* opening_ ABSL_GUARDED_BY(mu_) = nullptr;      // The session that is being opened again.
+  // first_ or later_. The reader thread changes it while the writer thread rests, so that both threads read
+  // it without the lock.
+  ChiefSession* session_ = first_.get();
   std::atomic<bool> peers_compute_{false};
-  std::atomic<bool> lost_{false};  // Set by the watch thread: the chief was lost before the job ended well.
+  std::atomic<bool> lost_{false};  // Set by the watch thread once the chief is lost.
 
   Mutex beat_mu_;  // Locked before mu_ if both are held.
   Fill fill_ ABSL_GUARDED_BY(beat_mu_);
@@ -349,7 +436,13 @@ class GrpcTaskSession final : public TaskSession {
   absl::Status broken_ ABSL_GUARDED_BY(mu_);
   bool beat_soon_ ABSL_GUARDED_BY(mu_) = false;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
-  bool dismissed_ ABSL_GUARDED_BY(mu_) = false;  // True once the chief has said that the job ended well.
+  bool ordered_to_stop_ ABSL_GUARDED_BY(mu_) = false;
+  bool resuming_ ABSL_GUARDED_BY(mu_) = false;   // The session is being opened again.
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;    // The writer thread uses the stream.
+  SentMessages sent_ ABSL_GUARDED_BY(mu_);       // If the session is resumable.
+  int64_t orders_ ABSL_GUARDED_BY(mu_) = 0;      // Orders received.
+  int64_t sessions_ ABSL_GUARDED_BY(mu_) = 1;    // The number of times that the session was opened.
+  bool dismissed_ ABSL_GUARDED_BY(mu_) = false;  // True once the chief has said that the job succeeded.
   bool writer_done_ ABSL_GUARDED_BY(mu_) = false;
   bool unwatched_ ABSL_GUARDED_BY(mu_) = false;
   int64_t heard_ ABSL_GUARDED_BY(mu_) = 0;    // Messages received from the chief.

@@ -8,6 +8,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 #include "proto/job.pb.h"
 #include "runtime/base/status.h"
 
@@ -23,8 +24,8 @@ struct ChiefPath {
 // The path of the chief that `text` names; nullopt if `text` is no such path.
 absl::optional<ChiefPath> ChiefPathOf(absl::string_view text, bool pattern);
 
-// Calls `replace` for each path of the data's source, and replaces the path by the result: one path, or any
-// number of paths in a repeated field.
+// Calls `replace` for each path of the data's source, and replaces the path by the result. `several` is true
+// for a path in a repeated field. The result is one path or, if `several` is true, any number of paths.
 void ReplacePaths(proto::Data& data,
                   absl::FunctionRef<std::vector<std::string>(const std::string& path, bool several)> replace);
 
@@ -38,7 +39,7 @@ proto::Data OnChiefsMachine(const proto::Data& data);
 // True if `named` names `file`: `file` is the path itself, matches the pattern, or lies below the folder.
 bool Covers(const ChiefPath& named, const std::string& file);
 
-// True if a path has no "..", so that it does not leave its folder. It may be absolute.
+// True if the path has no "..", so that it does not leave its folder. The path may be absolute.
 bool StaysBelow(absl::string_view path);
 
 }  // namespace tethys

@@ -1,7 +1,9 @@
 // The format of an array (numpy.lib.format, versions 1 to 3):
 //
-//   "\x93NUMPY", u8 major, u8 minor, u16 or (from version 2) u32 length, little-endian, of the header,
-//   the header: "{'descr': '|u1', 'fortran_order': False, 'shape': (60000, 28, 28), }", then the values
+//   "\x93NUMPY", u8 major version, u8 minor version,
+//   the length of the header: u16 in version 1, u32 in versions 2 and 3, little-endian,
+//   the header: "{'descr': '|u1', 'fortran_order': False, 'shape': (60000, 28, 28), }",
+//   the values
 #include "runtime/data/npy_array.h"
 
 #include <algorithm>
@@ -22,7 +24,7 @@ namespace tethys {
 namespace {
 
 constexpr absl::string_view kMagic = "\x93NUMPY";
-constexpr int64_t kMaxPreamble = 12;  // Bytes before the header.
+constexpr int64_t kMaxPreamble = 12;  // The most bytes before the header.
 constexpr int64_t kMaxHeader = 1 << 16;
 constexpr int kMaxAxes = 8;
 
@@ -55,7 +57,7 @@ absl::string_view CureOf(absl::string_view type) {
   }
 }
 
-// The text behind "'key':" in the header; empty if the key is missing.
+// The text after "'key':" in the header; empty if the key is missing.
 absl::string_view After(absl::string_view header, absl::string_view key) {
   const size_t at = header.find(absl::StrCat("'", key, "':"));
   if (at == absl::string_view::npos) return {};
@@ -98,7 +100,7 @@ absl::Status CheckSize(const NpyArray& array) {
       array.value_bytes(), " bytes each, but ", held, " bytes follow it: the file is truncated or damaged"));
 }
 
-// The parts of "FILE.npz#MEMBER"; a path without a member is a file.
+// The two parts of "FILE.npz#MEMBER". For any other path, `file` is the path, and `member` is empty.
 struct Place {
   std::string file;
   std::string member;
@@ -122,9 +124,9 @@ absl::StatusOr<const ZipMember*> FindMember(const ZipArchive& archive, const std
   for (const ZipMember& member : archive.members()) {
     names.push_back(absl::CEscape(absl::StripSuffix(member.name, ".npy")));
   }
-  return absl::NotFoundError(absl::StrCat(archive.name(), " has no array \"", absl::CEscape(name), "\" but ",
-                                          names.empty() ? "none" : absl::StrJoin(names, ", "),
-                                          ": name one of them behind the #"));
+  return absl::NotFoundError(absl::StrCat(
+      archive.name(), " has no array \"", absl::CEscape(name), "\"; its arrays: ",
+      names.empty() ? "none" : absl::StrJoin(names, ", "), ": write the name of one after the #"));
 }
 
 absl::StatusOr<std::shared_ptr<const ByteSource>> OpenBytes(const std::string& path, NpyExtent extent) {

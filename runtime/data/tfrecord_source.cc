@@ -26,7 +26,7 @@ constexpr int64_t kMostBytesForLabel = 1 << 14;
 
 // ------------------------------------------------------------------------------------------ samples
 
-// How a part's records are read.
+// The rules by which the records of one part of the data (DataPart) are read.
 struct Reading {
   std::string image_feature, label_feature;
   LabelRules rules;
@@ -60,9 +60,11 @@ absl::Status NoFeature(const proto::RecordedExample& example, const std::string&
   }
   std::sort(present.begin(), present.end());
   present.erase(std::unique(present.begin(), present.end()), present.end());
-  return absl::InvalidArgumentError(absl::StrCat(name.text(), " has no feature \"", feature, "\" but ",
-                                                 present.empty() ? "none" : absl::StrJoin(present, ", "),
-                                                 ": name the right one in data.tfrecord.", field));
+  const std::string found =
+      present.empty() ? "no features" : absl::StrCat("only ", absl::StrJoin(present, ", "));
+  return absl::InvalidArgumentError(absl::StrCat(name.text(), " has no feature \"", feature,
+                                                 "\": the record has ", found,
+                                                 "; name the right one in data.tfrecord.", field));
 }
 
 absl::StatusOr<const proto::RecordedFeature*> FeatureOf(const proto::RecordedExample& example,
@@ -243,7 +245,7 @@ using Lists = FileLists<&proto::Data::tfrecord>;
 // cache.
 int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return sizeof(int64_t); }
 
-// Finds out from a part's first record whether it holds pictures, raw values or floats, and their shape.
+// Finds out whether the first record of a part holds a picture, raw values or floats, and sets their shape.
 absl::Status ResolveImage(const proto::Data& data, const proto::RecordedExample& example,
                           const RecordName& name, Reading& reading) {
   TETHYS_ASSIGN_OR_RETURN(const proto::RecordedFeature* feature,
@@ -375,7 +377,8 @@ absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, co
   Reading reading;
   TETHYS_ASSIGN_OR_RETURN(Files files, OpenFiles(data, part, rules, reading));
   DataHeader header = files.Header(reading.spec);
-  // A record is read as a whole, so labels of large records are not cheap to read.
+  // A record can only be read as a whole. So if records are large, open_labels stays null, because reading
+  // single labels would take as long as reading whole samples.
   if (reading.bytes_of_first > kMostBytesForLabel) return header;
   const auto source = std::make_shared<TfrecordSource>(std::move(files), std::move(reading));
   header.open_labels = [source]() -> absl::StatusOr<std::shared_ptr<const SampleSource>> { return source; };

@@ -116,12 +116,6 @@ void CheckStrategy(const proto::Job& job, Problems& problems) {
         absl::StrCat("is ", shards, ", but a variable of layer '", layer.name(), "' has only ", out,
                      " rows, and no shard may be empty: use at most ", out, ", or min_size {}"));
   }
-  problems.AddIf(
-      job.max_restarts() > 0 && !SurvivesWorkerLoss(job), "max_restarts",
-      absl::StrCat("is ", job.max_restarts(),
-                   ", but local jobs, and mirrored and bulk-synchronous jobs on GPUs or with elastic { "
-                   "on_loss: END }, "
-                   "end with the loss of a worker: leave max_restarts out, and go on by --resume"));
 }
 
 void CheckElastic(const proto::Job& job, Problems& problems) {
@@ -144,7 +138,7 @@ void CheckElastic(const proto::Job& job, Problems& problems) {
   problems.AddIf(
       sharded && elastic.has_on_loss() && !waits, "elastic.on_loss",
       absl::StrCat("is CONTINUE, but data.sharding is ", proto::Data::Sharding_Name(job.data().sharding()),
-                   ", and then an epoch belongs to its number of workers: write WAIT, or sharding: "
+                   ", so the number of workers cannot change within an epoch: write WAIT, or sharding: "
                    "GLOBAL"));
 }
 

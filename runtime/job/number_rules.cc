@@ -139,6 +139,7 @@ constexpr NumberRule kRules[] = {
     {"price_per_hour", 0, From(0, 1e9)},
     {"timeouts.start", 60, Above(0, kMaxSeconds)},
     {"timeouts.silence", 10, From(1, kMaxSeconds)},
+    {"timeouts.worker_silence", kUnset, From(1, kMaxSeconds)},
     {"timeouts.step", 30, Above(0, kMaxSeconds)},
     {"timeouts.shutdown", 3, Above(0, kMaxSeconds)},
     {"tuning.prefetch_batches", kUnset, From(0, 64)},
@@ -154,7 +155,8 @@ constexpr NumberRule kRules[] = {
     {"tuning.resources.interval_seconds", 1, From(0, 3600)},
 };
 
-// What the value of the field must be; names, if the field is an enumeration.
+// The part of an error message that says which values the field may have: the bounds, or the names of an
+// enumeration.
 std::string DemandOf(const NumberRule& rule, const FieldDescriptor& field) {
   if (field.enum_type() == nullptr) return rule.bounds.Text();
   std::vector<std::string> names;

@@ -1,5 +1,7 @@
 #include "runtime/shape/job_shape.h"
 
+#include <algorithm>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -19,8 +21,7 @@ JobStrategy ParseStrategy(absl::string_view name) {
     if (!absl::ConsumePrefix(&rest, traits.name)) continue;
     if (rest.empty()) return {traits.family, absl::nullopt};
     int bound = 0;
-    // The whole name is compared below, because a number can be written in several ways: "ps_stale_03" is no
-    // name.
+    // The comparison with StrategyName below refuses other spellings of the number, such as "ps_stale_03".
     if (traits.bound == nullptr || !absl::ConsumePrefix(&rest, "_") || !absl::SimpleAtoi(rest, &bound))
       continue;
     const JobStrategy strategy = {traits.family, bound};
@@ -38,30 +39,23 @@ StrategyFamily FamilyOf(const proto::Strategy& strategy) {
   return StrategyFamily::kUnknown;
 }
 
-namespace {
-
-bool FormsNewGroups(const JobStrategy& strategy, const proto::Job& job) {
-  return TraitsOf(strategy).forms_groups && job.device().kind() == proto::Device::CPU &&
+bool FormsNewGroups(const proto::Job& job) {
+  return TraitsOf(job).forms_groups && job.device().kind() == proto::Device::CPU &&
          job.elastic().on_loss() != proto::Elastic::END;
 }
 
-}  // namespace
+bool SurvivesWorkerLoss(const proto::Job& job) { return TraitsOf(job).leases() || FormsNewGroups(job); }
 
-bool FormsNewGroups(const proto::Job& job) {
-  return FormsNewGroups(JobStrategy(FamilyOf(job.strategy())), job);
-}
-
-bool SurvivesWorkerLoss(const JobStrategy& strategy, const proto::Job& job) {
-  return TraitsOf(strategy).leases() || FormsNewGroups(strategy, job);
-}
-
-bool SurvivesWorkerLoss(const proto::Job& job) {
-  return SurvivesWorkerLoss(JobStrategy(FamilyOf(job.strategy())), job);
+double WorkerSilence(const proto::Job& job) {
+  const proto::Timeouts& timeouts = job.timeouts();
+  if (timeouts.has_worker_silence()) return std::min(timeouts.worker_silence(), timeouts.silence());
+  return job.max_restarts() > 0 ? std::min(1.0, timeouts.silence()) : timeouts.silence();
 }
 
 GroupRules GroupRulesOf(const proto::Job& job) {
   const proto::Elastic& elastic = job.elastic();
-  // Within an epoch, the order of a sharded job belongs to its number of workers.
+  // In a sharded job, the order of the samples within an epoch depends on the number of workers, so by
+  // default such a job waits until it has all its workers again.
   const bool sharded = job.data().sharding() != proto::Data::GLOBAL;
   const bool waits = elastic.has_on_loss() ? elastic.on_loss() == proto::Elastic::WAIT : sharded;
   GroupRules rules;

@@ -65,17 +65,20 @@ inline const ShapeTraits& TraitsOf(const proto::ParameterServer& servers) {
 bool FormsNewGroups(const proto::Job& job);
 // Whether the job goes on after the loss of a worker, once training has begun.
 bool SurvivesWorkerLoss(const proto::Job& job);
-// Whether the job would go on if it had this strategy.
-bool SurvivesWorkerLoss(const JobStrategy& strategy, const proto::Job& job);
+
+// The time in seconds after which a silent worker counts as lost, if the job survives the loss
+// (proto::Timeouts.worker_silence).
+double WorkerSilence(const proto::Job& job);
 
 // The rules of proto::Elastic, with their defaults, for a job that forms new groups.
 struct GroupRules {
   int least_workers = 1;     // A group has at least this many workers.
-  double wait_seconds = 60;  // How long training waits until there are that many workers.
+  double wait_seconds = 60;  // How long training waits for `least_workers` workers.
 };
 GroupRules GroupRulesOf(const proto::Job& job);
 
-// The names that the members of Strategy.kind and ParameterServer.consistency have in a job file.
+// The names of the strategy's fields in a job file: the field of Strategy.kind, and the field of
+// ParameterServer.consistency.
 std::string KindName(const ShapeTraits& traits);
 std::string ConsistencyName(const ShapeTraits& traits);
 

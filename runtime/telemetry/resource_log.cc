@@ -53,7 +53,7 @@ const char kResourcesCsvHeader[] =
 absl::StatusOr<std::unique_ptr<ResourceLog>> ResourceLog::Open(const std::string& run_dir,
                                                                Nanoseconds begin) {
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<CsvFile> csv,
-                          CsvFile::Open(absl::StrCat(run_dir, "/resources.csv"), kResourcesCsvHeader));
+                          CsvFile::Open(absl::StrCat(run_dir, "/", kResourcesCsvFile), kResourcesCsvHeader));
   return std::unique_ptr<ResourceLog>(new ResourceLog(std::move(csv), begin));
 }
 

@@ -1,6 +1,7 @@
-// The chief's side of measuring resources: receives the samples of all processes and machines, streams them
-// to RUN_DIR/resources.csv on the chief's clock, and keeps means and extremes for the summary. Memory grows
-// with the number of processes, not of samples. Thread-compatible; only Open and Flush wait for the disk.
+// The chief's side of measuring resources: receives the samples of all processes and machines, writes them to
+// RUN_DIR/resources.csv with times on the chief's clock, and keeps means and extremes for the summary. Memory
+// grows with the number of processes, not of samples. Thread-compatible; only Open and Flush wait for the
+// disk.
 #ifndef TETHYS_RUNTIME_TELEMETRY_RESOURCE_LOG_H_
 #define TETHYS_RUNTIME_TELEMETRY_RESOURCE_LOG_H_
 
@@ -19,6 +20,7 @@
 
 namespace tethys {
 
+inline constexpr char kResourcesCsvFile[] = "resources.csv";
 // Columns of resources.csv. `seconds` is when the sample was taken, from the chief's start (a resumed run
 // begins at 0 again). `process` is empty on a machine's own lines. Network and disk bytes count from the
 // previous sample; resident_bytes and gpu_memory_bytes are bytes in use. Cells about the GPU are empty if a
@@ -70,8 +72,9 @@ class ResourceLog {
     void AddGpu(const proto::ResourceSample& sample);
     void Fill(proto::ResourceSummary& summary) const;
   };
-  // A machine's latest sample; `fresh` until it is part of a sum over machines. A sum is made once every
-  // machine has a fresh sample, except machines that have sent no sample for three intervals.
+  // A machine's latest sample. `fresh` is true until the sample has been added to a sum over machines. A sum
+  // is made once every machine has a fresh sample, except machines that have sent no sample for three
+  // intervals.
   struct Latest {
     bool fresh = false;
     int cores = 0;

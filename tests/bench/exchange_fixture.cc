@@ -20,7 +20,6 @@ proto::JobPlan MakePlan(const ExchangeOptions& options) {
   job.set_workers(options.workers);
   job.set_max_steps(1 << 20);
   job.mutable_optimizer()->mutable_sgd()->set_momentum(options.momentum ? 0.9 : 0);
-  job.mutable_device()->set_kind(proto::Device::CPU);
   if (!options.keeps_undo) job.mutable_elastic()->set_on_loss(proto::Elastic::END);
   job.mutable_optimizer()->set_learning_rate(0.1);
   proto::ParameterServer& config = *job.mutable_strategy()->mutable_parameter_server();

@@ -103,7 +103,7 @@ class CalibrateTest(FolderTest):
 
         # If other programs disturbed the calibration, plan says so, and advise gives no answer unless
         # --max_others_cpu allows it.
-        calibration["computer"][0]["foreign"] = 0.86
+        calibration["computer"][0].update(foreign=0.86, steal=0)
         for anchor in calibration["anchor"]:
             anchor["others_cpu"] = 0
         disturbed = self.write("disturbed.json", json.dumps(calibration))
@@ -141,7 +141,7 @@ class CalibrateTest(FolderTest):
         status, output = self.tethys("plan", self.job, "--tls=off", f"--calibration={path}")
         self.assertEqual(status, 0, output)
 
-    def test_advice_is_a_job_that_runs(self):
+    def test_advise_writes_a_job_file_that_trains(self):
         calibration = f"{self.folder}/calibration.json"
         status, output = self.tethys("calibrate", self.job, "--seconds=5", BUSY, f"--out={calibration}")
         self.assertEqual(status, 0, output)
@@ -152,7 +152,7 @@ class CalibrateTest(FolderTest):
         self.assertEqual(status, 0, output)
         self.assertRegex(output.replace("\n", " "),
                          r" Run (local|mirrored|ps_sync).* samples/s, measured in brief runs\)")
-        self.assertIn("Asynchronous training makes other updates", output)
+        self.assertIn("Asynchronous training computes gradients from stale", output)
         # With one machine there are no links, and no other hosts.
         changes = output.split("What would change the answer, according to the model:\n")[1].split("\n\n")[0]
         self.assertRegex(changes, "^  (Speed of computing, |The model cannot say what would change the answer: )")
@@ -277,7 +277,7 @@ class CalibrateTest(FolderTest):
         self.assertIn("no candidate can run on these machines: the brief run of ", output)
         self.assertFalse(os.path.exists(f"{self.folder}/none.textproto"))
 
-    def test_an_interrupt_leaves_nothing_behind(self):
+    def test_interrupted_calibration_or_sweep_leaves_no_files(self):
         for verb, until, flags in (("calibrate", "measuring steps", ["--seconds=60", "--out=calibration"]),
                                    ("calibrate", "running mirrored", ["--seconds=30", "--out=calibration", BUSY]),
                                    ("sweep", "Batches", ["--seconds=60"])):

@@ -41,7 +41,7 @@ CHIEF_ELSEWHERE = "slave1 role=chief\nslave2 role=worker\nslave3 role=worker\nma
 MIRRORED = ["strategy=mirrored", "workers=3"]
 SERVERS = ["strategy=parameter_server", "strategy.parameter_server.servers=1", "workers=2"]
 LONG = ["epochs=100000", "evaluate_each_epoch=false"]
-# A long job that ends with the first worker that it loses.
+# A long job that ends as soon as it loses a worker.
 ENDING = [*LONG, "elastic.on_loss=END"]
 ALL_WORKERS = [*MIRRORED, *ENDING]
 CROWD_HOSTS = "master role=chief\nslave1 slots=16 role=worker\n"
@@ -298,8 +298,9 @@ class ClusterTest(MachinesTest):
         status, output = self.cluster.run("master", [
             *command, "--hostfile=hosts", "job.textproto", *(f"--set={value}" for value in MIRRORED)])
         self.assertEqual(status, 2, output)
-        self.assertRegex(output, f"{where} holds the results of an earlier run in {run_dir}")
-        # Once there is room, --resume fetches the results first, whichever machine the next chief runs on.
+        self.assertRegex(output, f"{where} holds results of an earlier run that were never fetched to its run directory "
+                                 f"{run_dir}")
+        # Once the disk has free space, --resume fetches the results first, whichever machine the next chief runs on.
         self.cluster.run("master", ["mount", "-o", "remount,size=100m", small])
         self.cluster.run("master", ["mv", "other", run_dir])
         status, output = self.cluster.run("master", [*command, "--resume", "--set=epochs=4"])
@@ -369,6 +370,55 @@ class ClusterTest(MachinesTest):
                 self.assertEqual(status, 1)
                 self.assertIn("worker 1 on slave2", output)
                 wait_until_nothing_runs(self.cluster)
+
+    def test_lost_server_starts_the_job_again_on_its_machines(self):
+        saving = ["epochs=15", "evaluate_each_epoch=false", "checkpoint.every_steps=20", "checkpoint.min_seconds=0"]
+        hosts = "slave1 role=chief\nslave2 role=worker\nslave3 role=ps,worker\nmaster role=worker"
+        run = Run(self.cluster, [*SERVERS, *saving, "max_restarts=1", "timeouts.worker_silence=10"], hosts=hosts)
+        run.wait_for(lambda: "\nsaved " in run.output(), "checkpoint")
+        self.cluster["slave3"].kill("tethys ps ")
+        status, output = run.finish()
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, r"ps 0 on slave3 was killed by signal 9[^\n]*\nall processes start again from ")
+        self.assertEqual(check_journal.check(run.read("journal")), 15 * 3001)
+        wait_until_nothing_runs(self.cluster)
+
+    def test_lost_chief_of_another_machine_is_replaced_there(self):
+        hosts = "slave1 role=chief\nslave2 role=worker\nslave3 role=ps,worker\nmaster role=worker"
+        run = Run(self.cluster, [*SERVERS, *LONG, "max_restarts=2", "timeouts.worker_silence=10"], hosts=hosts)
+        run.wait_for_training()
+        for number in (1, 2):
+            self.cluster["slave1"].kill("tethys chief ")
+            run.wait_for(lambda: run.output().count("the new chief goes on") == number, "new chief")
+        epochs = run.output().count("\nepoch ")
+        run.wait_for(lambda: run.output().count("\nepoch ") > epochs + 1, "epoch under the new chief")
+        self.assertNotIn("start again", run.output())
+        interrupt_launcher(self.cluster)
+        run.finish()
+        wait_until_nothing_runs(self.cluster)
+
+    def test_machines_come_and_go_by_the_host_file(self):
+        run = Run(self.cluster, [*MIRRORED, "workers=2", *LONG], hosts="master role=chief\nslave1\nslave2\n")
+        run.wait_for_training()
+
+        def scale(*flags):
+            return self.cluster.run("master", [PROGRAM, "scale", "run", *flags])
+        status, output = scale("--workers=3")
+        self.assertEqual(status, 2, output)
+        self.assertRegex(output, "hosts.*3 workers")
+        run.write("hosts", "master role=chief\nslave1\nslave2\nslave3\n")
+        status, output = scale("--workers=3")
+        self.assertEqual(status, 0, output + run.output())
+        self.assertRegex(output, "^3 workers go on from step ")
+        run.write("hosts", "master role=chief\nslave1\nslave3\n")  # slave2 is drained.
+        status, output = scale("--workers=2")
+        self.assertEqual(status, 0, output + run.output())
+        self.assertEqual([line for line in of_a_job(self.cluster) if line.startswith("slave2: ")], [])
+        self.assertEqual(len([line for line in of_a_job(self.cluster) if re.search(r"slave[13]: .*tethys worker ", line)]),
+                         2, of_a_job(self.cluster))
+        interrupt_launcher(self.cluster)
+        self.assertEqual(run.finish()[0], 1)
+        wait_until_nothing_runs(self.cluster)
 
     def test_cut_off_machine_is_named_and_no_task_outlives_its_link(self):
         """The tasks of the first job's cut-off machine wait for their chief while the other jobs run."""

@@ -52,8 +52,8 @@ Host *
   UserKnownHostsFile {root}/known_hosts
 """
 
-# The script of a machine's process 1. Once a line on standard input says that the link exists, it starts sshd and
-# prints "ready".
+# The script of a machine's process 1. Once a line on standard input says that the link exists, the script starts sshd
+# and prints "ready".
 INIT = """
 set -e
 mount --bind {folder}/passwd /etc/passwd
@@ -168,7 +168,8 @@ class Machine:
         os.symlink(program, path)
 
     def environment(self):
-        return {"PATH": os.environ["PATH"], "HOME": self.home, "LANG": "C"}
+        """The variables of commands; bundles that they make are packed quickly."""
+        return {"PATH": os.environ["PATH"], "HOME": self.home, "LANG": "C", "BUNDLE_LEVEL": "1"}
 
     def start(self):
         """Starts sshd; called once the link exists."""
@@ -209,6 +210,10 @@ class Machine:
     def cut_off(self):
         """Takes the link of the machine down; its connections are not closed."""
         call(["nsenter", "--net", f"--target={self.init}", "ip", "link", "set", "eth0", "down"])
+
+    def reconnect(self):
+        """Ends cut_off."""
+        call(["nsenter", "--net", f"--target={self.init}", "ip", "link", "set", "eth0", "up"])
 
     def stop(self):
         self.process.kill()
@@ -258,7 +263,8 @@ class Cluster:
         remove_leftovers()
         self.root = tempfile.mkdtemp(prefix=PREFIX)
         os.chmod(self.root, 0o755)
-        # The file is locked before it is renamed, so an unlocked file called lock means that its test has ended.
+        # The file is locked before it gets the name "lock", so an unlocked file of this name shows that its test has
+        # ended.
         self.lock = open(os.path.join(self.root, "lock.new"), "w", encoding="utf-8")
         fcntl.flock(self.lock, fcntl.LOCK_EX)
         os.rename(self.lock.name, os.path.join(self.root, "lock"))

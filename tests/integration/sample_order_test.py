@@ -121,7 +121,7 @@ class ShardingTest(TethysTest):
 
     def test_replaced_worker_leaves_no_sample_unused(self):
         long = ["data.sharding=DATA", "data.limit_samples=12000", f"epochs={EPOCHS}", "global_batch_size=48",
-                "max_restarts=1"]
+                "max_restarts=1", "timeouts.worker_silence=10"]
         for name, strategy in LEASED.items():
             with self.subTest(strategy=name), Run([*strategy, *long]) as run:
                 run.start().wait_for_training()
@@ -131,7 +131,7 @@ class ShardingTest(TethysTest):
                 self.assertEqual(run.finish(), 0, run.output)
                 self.assert_used_as_often(run, 1, 12000)
 
-    def test_interrupt_ends_at_a_batch_before_which_all_are_used(self):
+    def test_interrupted_and_resumed_run_uses_every_sample_once_per_epoch(self):
         for name, strategy in LEASED.items():
             long = ["data.sharding=DATA", "epochs=1000", "checkpoint.every_epochs=0", "global_batch_size=48"]
             with self.subTest(strategy=name), Run([*strategy, *long]) as run:

@@ -18,6 +18,7 @@ import os
 import re
 import shutil
 import signal
+import statistics
 import struct
 import subprocess
 import sys
@@ -35,6 +36,16 @@ TETHYS = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-"
 SANITIZED = "/asan/" in TETHYS
 # Seconds after which a test fails because something hangs. Long, because sanitizers and a busy machine are slow.
 PATIENCE = 300
+
+# For jobs that replace workers: no worker is taken for lost because a slow machine delays its heartbeats.
+PATIENT = "timeouts.worker_silence=10"
+
+def quantiles(seconds):
+    """The median, the 95th percentile and the largest of some stalls, in words."""
+    ordered = sorted(seconds)
+    return (f"stall {statistics.median(ordered):.3f} s median, {ordered[len(ordered) * 95 // 100]:.3f} s at the 95th "
+            f"percentile, {ordered[-1]:.3f} s at most")
+
 
 FASHION_MNIST = "/usr/share/datasets/fashion-mnist"
 FULL_JOB = """
@@ -154,6 +165,20 @@ def processes_of(directory):
         if log.startswith(directory + "/") and state != "Z":
             found[pid] = " ".join(words).strip()
     return found
+
+
+def checkpoints_of(directory):
+    """The folders of the complete checkpoints in a run directory, by step."""
+    found = [os.path.dirname(path) for path in glob.glob(f"{directory}/checkpoints/step-*/manifest.textproto")]
+    return sorted((path for path in found if path.rpartition("-")[2].isdigit()),
+                  key=lambda path: int(path.rpartition("-")[2]))
+
+
+def epoch_of(checkpoint):
+    """The epoch in which, or at whose beginning, a checkpoint was made."""
+    with open(os.path.join(checkpoint, "manifest.textproto"), encoding="utf-8") as file:
+        epoch = re.search(r"^  epoch: (\d+)$", file.read(), re.MULTILINE)
+    return int(epoch[1]) if epoch else 0
 
 
 def heed_signals():
@@ -282,19 +307,14 @@ class Run:
         return check_journal.check(self.read("journal"))
 
     def checkpoints(self):
-        found = [os.path.dirname(path) for path in glob.glob(self.path("checkpoints", "step-*", "manifest.textproto"))]
-        return sorted((path for path in found if path.rpartition("-")[2].isdigit()),
-                      key=lambda path: int(path.rpartition("-")[2]))
+        return checkpoints_of(self.directory)
 
     def saved_step(self):
         """The step of the newest checkpoint."""
         return int(self.checkpoints()[-1].rpartition("-")[2])
 
     def saved_epoch(self):
-        """The epoch in which, or at whose beginning, the newest checkpoint was made."""
-        with open(os.path.join(self.checkpoints()[-1], "manifest.textproto"), encoding="utf-8") as file:
-            epoch = re.search(r"^  epoch: (\d+)$", file.read(), re.MULTILINE)
-        return int(epoch[1]) if epoch else 0
+        return epoch_of(self.checkpoints()[-1])
 
     def parameters(self):
         """{tensor: values} of the newest checkpoint's parameters, optimizer slots and moving statistics."""

@@ -19,7 +19,7 @@ import tempfile
 import time
 import unittest
 
-from tethys_run import DATA, JOB, NORMALISED_JOB, PATIENCE, Run, STRATEGIES, TETHYS, TethysTest
+from tethys_run import DATA, JOB, NORMALISED_JOB, PATIENCE, PATIENT, Run, STRATEGIES, TETHYS, TethysTest
 
 ASYNCHRONOUS = ["strategy=parameter_server", "strategy.parameter_server.servers=2",
                 "strategy.parameter_server.consistency=asynchronous", "optimizer.sgd.momentum=0.5",
@@ -54,7 +54,7 @@ class StaleSynchronousTest(TethysTest):
                 self.assertLessEqual(stalest(run.run().summary()), (WORKERS - 1) * (2 * value + 1))
                 self.assertEqual(run.samples_used(), SAMPLES)
 
-    def test_slow_worker_lets_others_lead_by_the_bound(self):
+    def test_others_get_ahead_of_a_slow_worker_by_the_staleness_bound(self):
         with ByHand("workers: 3 strategy { parameter_server { servers: 2 stale_synchronous { bound: 3 } } }",
                     steps=6) as run:
             run.start_all(servers=2, workers=3, flags={0: ["--slow_down=600"]})
@@ -126,7 +126,7 @@ class ByHand(Run):
 
 
 def short_run(consistency, *overrides):
-    return Run([*CONSISTENCIES[consistency], *SHORT, *overrides], job=NORMALISED_JOB)
+    return Run([*CONSISTENCIES[consistency], *SHORT, PATIENT, *overrides], job=NORMALISED_JOB)
 
 
 class WorkerLossTest(TethysTest):
@@ -182,7 +182,8 @@ class WorkerLossTest(TethysTest):
     def test_replacements_with_damaged_data_count_as_losses(self):
         folder = self.enterContext(tempfile.TemporaryDirectory(prefix="tethys-data-"))
         images = shutil.copy(f"{DATA.name}/train-images-idx3-ubyte", folder)
-        with Run([*ASYNCHRONOUS, *SHORT, "workers=3", "max_restarts=2", "timeouts.silence=30", "timeouts.step=60"],
+        with Run([*ASYNCHRONOUS, *SHORT, "workers=3", "max_restarts=2", "timeouts.silence=30", "timeouts.worker_silence=30",
+                  "timeouts.step=60"],
                  job=JOB.replace(f"{DATA.name}/train-images-idx3-ubyte", images)) as run:
             run.start().wait_for_training()
             os.truncate(images, 1000)

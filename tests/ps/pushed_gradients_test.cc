@@ -3,6 +3,7 @@
 #include <limits>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "gtest/gtest.h"
 
 namespace tethys {
@@ -10,7 +11,7 @@ namespace {
 
 using Summation = PushedGradients::Summation;
 
-// Gradients of three workers in memory of 16 elements; each push repeats one value.
+// The gradients of three workers in arenas of 16 elements. All elements of a push have the same value.
 class PushedGradientsTest : public ::testing::Test {
  protected:
   // Returns the number of arenas.
@@ -32,8 +33,8 @@ class PushedGradientsTest : public ::testing::Test {
 
 TEST_F(PushedGradientsTest, NumberOfArenasDependsOnTheSummation) {
   EXPECT_EQ(Make(Summation::kByArrival), 1);  // One arena for the sum.
-  EXPECT_EQ(Make(Summation::kByRank), 3);     // One for the sum, two for pushes that wait.
-  EXPECT_EQ(Make(Summation::kWhole), 3);      // One for each of three pushes.
+  EXPECT_EQ(Make(Summation::kByRank), 3);     // One arena for the sum, two for waiting pushes.
+  EXPECT_EQ(Make(Summation::kWhole), 3);      // One arena for each of three pushes.
 }
 
 TEST_F(PushedGradientsTest, OrderedSumIsInRankOrderWhateverArrivesFirst) {
@@ -46,7 +47,7 @@ TEST_F(PushedGradientsTest, OrderedSumIsInRankOrderWhateverArrivesFirst) {
   }
 }
 
-TEST_F(PushedGradientsTest, SumByArrivalRestartsForClearedElements) {
+TEST_F(PushedGradientsTest, SumByArrivalStartsAgainFromZeroForClearedElements) {
   Make(Summation::kByArrival);
   for (int worker = 0; worker < 3; ++worker) Push(worker, 2);
   ASSERT_TRUE(gradients_->AddUp({0, 16}));

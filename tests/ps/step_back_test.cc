@@ -36,7 +36,7 @@ class StepBackTest : public ParameterStoreTest {
   std::string StepBack(int64_t version, uint32_t generation = 8, const std::vector<int>& workers = {0, 1}) {
     return StatusText(store_->StepBack(version, generation, workers));
   }
-  // Parameters and slots, bit by bit.
+  // The bit patterns of all parameters and slots.
   std::vector<uint32_t> State() {
     std::vector<uint32_t> bits;
     const absl::Status read = store_->ForEachShard([&](int, int64_t, absl::Span<float> values) {
@@ -99,7 +99,7 @@ TEST_F(StepBackTest, LastStepIsTakenBackAndMadeAgain) {
   const std::vector<uint32_t> before = State();
   MakeStep(1);
   const std::vector<uint32_t> after = State();
-  Do(PushOf(0, 2, {0, 8}));  // Nothing is updated yet.
+  Do(PushOf(0, 2, {0, 8}));  // Worker 1 has not pushed, so nothing is updated.
   EXPECT_EQ(StepBack(1), "OK");
   EXPECT_EQ(State(), before);
   MakeStep(1, 8, 1);
@@ -117,7 +117,7 @@ TEST_F(StepBackTest, StepBackToTheCurrentVersionKeepsTheState) {
   EXPECT_EQ(StepBack(0, 9), "OK");
 }
 
-TEST_F(StepBackTest, StepThatWaitsForItsCommitIsDroppedWithItsSums) {
+TEST_F(StepBackTest, StepBackDropsAnUncommittedStepAndItsGradientSums) {
   clip_norm_ = 0.5;
   for (const auto summation : {proto::BulkSynchronous::ORDERED, proto::BulkSynchronous::ARRIVAL}) {
     MakeBulk(2, summation);
@@ -129,7 +129,7 @@ TEST_F(StepBackTest, StepThatWaitsForItsCommitIsDroppedWithItsSums) {
   }
 }
 
-TEST_F(StepBackTest, SlotsChangedByMeasuringGradientsAreTakenBack) {
+TEST_F(StepBackTest, StepBackRestoresSlotsThatMeasuringGradientsChanged) {
   measures_ = true;
   for (const bool committed : {false, true}) {
     MakeBulk(2);
@@ -173,7 +173,7 @@ TEST_F(StepBackTest, FramesOfTheEarlierGenerationAreRefused) {
               HasSubstr("the worker's generation is 7, but the generation of the job is 8"));
 }
 
-TEST_F(StepBackTest, FewerAndThenMoreWorkersMakeTheStepsAfterAStepBack) {
+TEST_F(StepBackTest, NumberOfWorkersMayShrinkAndThenGrowAtAStepBack) {
   for (const auto summation : {proto::BulkSynchronous::ARRIVAL, proto::BulkSynchronous::ORDERED}) {
     MakeBulk(2, summation);
     MakeStep(0);
@@ -186,7 +186,7 @@ TEST_F(StepBackTest, FewerAndThenMoreWorkersMakeTheStepsAfterAStepBack) {
     EXPECT_EQ(StepBack(2, 9), "OK");
     MakeStep(2, 9, 2);
     const std::vector<uint32_t> state = State();
-    // The same updates without a loss: one worker makes step 1 alone.
+    // For comparison, makes the same updates without the push of step 1 that the loss made void.
     MakeBulk(2, summation);
     MakeStep(0);
     EXPECT_EQ(StepBack(1, 8, {1}), "OK");
@@ -199,12 +199,12 @@ TEST_F(StepBackTest, FewerAndThenMoreWorkersMakeTheStepsAfterAStepBack) {
   }
 }
 
-TEST_F(StepBackTest, StoreWithoutUndoRefusesToStepBack) {
+TEST_F(StepBackTest, StoreThatKeepsNoUndoValuesRefusesToStepBack) {
   MakeAsynchronous(2);
-  EXPECT_THAT(StepBack(0), HasSubstr("it keeps no undo"));
+  EXPECT_THAT(StepBack(0), HasSubstr("it keeps no copy of the earlier state"));
   keeps_undo_ = false;
   MakeBulk(2);
-  EXPECT_THAT(StepBack(0), HasSubstr("it keeps no undo"));
+  EXPECT_THAT(StepBack(0), HasSubstr("it keeps no copy of the earlier state"));
 }
 
 TEST_F(StepBackTest, StepBackOfAFailedStoreReturnsTheErrorOfTheStore) {

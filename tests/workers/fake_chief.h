@@ -1,11 +1,11 @@
-// A chief for tests of workers that outlive their groups. Workers and servers run as threads of the test,
-// each with all that its process has but the session, which is a queue. The chief halts and forms groups as
-// the product's chief does, and checks what workers and servers say.
+// A fake chief for tests of workers that continue when their group changes. Workers and servers run as
+// threads of the test. Each has everything that a process of the product has, except that its session with
+// the chief is a queue. The fake chief halts and forms groups as the product's chief does, and checks the
+// messages of workers and servers.
 #ifndef TETHYS_TESTS_WORKERS_FAKE_CHIEF_H_
 #define TETHYS_TESTS_WORKERS_FAKE_CHIEF_H_
 
 #include <algorithm>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,179 +17,21 @@
 #include "absl/types/optional.h"
 #include "gtest/gtest.h"
 #include "ps/server_process.h"
-#include "runtime/base/mutex.h"
 #include "runtime/base/thread.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/cluster/order_reader.h"
 #include "runtime/cluster/task_life.h"
+#include "tests/workers/queue_session.h"
 #include "workers/worker_process.h"
 
 namespace tethys::testing {
 
-// Tasks have numbers: a worker its index, a server its index after this one.
+// The number of a task is a worker's index, or this number plus a server's index.
 constexpr int kFirstServer = 1000;
 
-// A message of a task to the chief, or the news that the task is lost.
-struct TaskMessage {
-  int task = 0;
-  uint32_t incarnation = 0;
-  bool lost = false;
-  proto::FromTask message = {};
-};
-
-// The messages of all tasks, in the order in which they were sent.
-class Inbox {
- public:
-  void Add(TaskMessage message) {
-    MutexLock lock(mu_);
-    messages_.push_back(std::move(message));
-    changed_.NotifyAll();
-  }
-  TaskMessage Take() {
-    MutexLock lock(mu_);
-    while (messages_.empty()) changed_.Wait(mu_);
-    TaskMessage message = std::move(messages_.front());
-    messages_.pop_front();
-    return message;
-  }
-
- private:
-  Mutex mu_;
-  CondVar changed_;
-  std::deque<TaskMessage> messages_ ABSL_GUARDED_BY(mu_);
-};
-
-// A session whose orders come from Deliver, and whose messages go to an inbox.
-class QueueSession final : public TaskSession {
- public:
-  QueueSession(int task, uint32_t incarnation, Inbox& inbox)
-      : task_(task), incarnation_(incarnation), inbox_(inbox) {}
-
-  void Deliver(const proto::ToTask& order) {
-    if (order.has_halt()) {
-      MutexLock lock(halt_mu_);
-      if (halted_) halted_(order.halt());
-    }
-    MutexLock lock(mu_);
-    orders_.push_back(order);
-    changed_.NotifyAll();
-  }
-
-  // Ends the worker as if its process were killed: all its exchange ends without a farewell, and the chief
-  // gets no message of it any more but its loss. Any thread may call it.
-  void Kill() {
-    {
-      MutexLock lock(mu_);
-      if (dead_) return;
-      dead_ = true;
-      changed_.NotifyAll();
-    }
-    {
-      MutexLock lock(halt_mu_);
-      proto::Halt halt;
-      halt.set_generation(~0U);
-      if (halted_) halted_(halt);
-    }
-    inbox_.Add({.task = task_, .incarnation = incarnation_, .lost = true});
-  }
-
-  // Ends the worker as a failure of its own does: it takes leave of the other workers. Any thread may call
-  // it.
-  void Fail() {
-    {
-      MutexLock lock(mu_);
-      if (dead_) return;
-      mute_ = true;
-    }
-    proto::ToTask order;
-    order.mutable_stop()->set_failed(true);
-    Deliver(order);
-    inbox_.Add({.task = task_, .incarnation = incarnation_, .lost = true});
-  }
-
-  absl::Status status() override {
-    MutexLock lock(mu_);
-    return StatusNow();
-  }
-  void Send(proto::FromTask message) override {
-    MutexLock lock(mu_);
-    if (dead_ || mute_) return;
-    inbox_.Add({.task = task_, .incarnation = incarnation_, .message = std::move(message)});
-  }
-  absl::StatusOr<proto::ToTask> Receive() override {
-    MutexLock lock(mu_);
-    while (orders_.empty() && !dead_) changed_.Wait(mu_);
-    TETHYS_RETURN_IF_ERROR(StatusNow());
-    proto::ToTask order = std::move(orders_.front());
-    orders_.pop_front();
-    return order;
-  }
-  absl::StatusOr<absl::optional<proto::ToTask>> Poll() override {
-    {
-      MutexLock lock(mu_);
-      TETHYS_RETURN_IF_ERROR(StatusNow());
-      if (orders_.empty()) return absl::optional<proto::ToTask>();
-    }
-    TETHYS_ASSIGN_OR_RETURN(proto::ToTask order, Receive());
-    return absl::optional<proto::ToTask>(std::move(order));
-  }
-  void CallOnHalt(HaltCallback halted) override {
-    MutexLock lock(halt_mu_);
-    halted_ = std::move(halted);
-  }
-  void StartBeating(Nanoseconds, Fill fill) override {
-    MutexLock lock(beat_mu_);
-    fill_ = std::move(fill);
-  }
-  void Beat() override {
-    MutexLock lock(beat_mu_);
-    proto::Heartbeat heartbeat;
-    std::vector<proto::FromTask> before;
-    fill_(heartbeat, before);
-    for (proto::FromTask& message : before) Send(std::move(message));
-  }
-  void BeatSoon() override {}
-  bool peers_compute() const override { return false; }
-  absl::Status ReadCheckpoint(int, int64_t, absl::Span<float>) override { return absl::OkStatus(); }
-  absl::Status ReadDataFile(const std::string&, int64_t, TakeBytes) override { return absl::OkStatus(); }
-  absl::Status WriteCheckpoint(int64_t, Source source) override {
-    std::map<int, std::vector<float>> parts;
-    TETHYS_RETURN_IF_ERROR(source([&](int part, int64_t, absl::Span<const float> values) {
-      parts[part].insert(parts[part].end(), values.begin(), values.end());
-      return absl::OkStatus();
-    }));
-    saved_ = std::move(parts);
-    return absl::OkStatus();
-  }
-  void Close() override {}
-
-  // The parameters and slots of the last save, by part. Read after SaveDone.
-  const std::map<int, std::vector<float>>& saved() const { return saved_; }
-
- private:
-  absl::Status StatusNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return dead_ ? absl::UnavailableError("the session broke") : absl::OkStatus();
-  }
-
-  const int task_;
-  const uint32_t incarnation_;
-  Inbox& inbox_;
-  std::map<int, std::vector<float>> saved_;
-
-  Mutex halt_mu_;
-  HaltCallback halted_ ABSL_GUARDED_BY(halt_mu_);
-  Mutex beat_mu_;  // Locked before mu_.
-  Fill fill_ ABSL_GUARDED_BY(beat_mu_);
-  Mutex mu_;
-  CondVar changed_;
-  std::deque<proto::ToTask> orders_ ABSL_GUARDED_BY(mu_);
-  bool dead_ ABSL_GUARDED_BY(mu_) = false;
-  bool mute_ ABSL_GUARDED_BY(mu_) = false;  // The chief gets no more messages of the worker.
-};
-
-// What a worker has at the end.
+// The state of a worker after its last order.
 struct WorkerState {
-  std::map<int, std::vector<float>> parts;  // Parameters, slots.
+  std::map<int, std::vector<float>> parts;  // Part 0: parameters; others: slots.
   std::vector<float> statistics;
   bool operator==(const WorkerState&) const = default;
 };
@@ -222,7 +64,7 @@ class FakeChief {
   const std::vector<Phase>& phases() const { return phases_; }
   int64_t step() const { return step_; }
 
-  // Starts a worker, or the replacement of one that was lost, and awaits that it is set up.
+  // Starts a worker, or the replacement of a lost worker, and waits until it is set up.
   void Start(int index) {
     uint32_t incarnation = 1;
     if (const auto old = tasks_.find(index); old != tasks_.end()) {
@@ -237,7 +79,7 @@ class FakeChief {
     SetUp(index);
   }
 
-  // Starts a task that has been created, and awaits that it is set up.
+  // Starts a task that has been created, and waits until it is set up.
   void SetUp(int number) {
     tasks_[number]->Run();
     proto::ToTask order;
@@ -252,7 +94,8 @@ class FakeChief {
     Await({number}, [](int, const proto::FromTask& message) { return message.has_ready(); });
   }
 
-  // Lets these workers train up to step `end`, in a new group. If some of them are lost, the others go on.
+  // Lets these workers train up to step `end`, in a new group. If some of them are lost, the other workers
+  // continue.
   void Train(std::vector<int> members, int64_t end) {
     while (step_ < end) {
       if (!Halt(members)) continue;
@@ -274,7 +117,7 @@ class FakeChief {
 
   void Send(int number, const proto::ToTask& order) { session(number).Deliver(order); }
 
-  // The states of those of these workers, which must be idle, that are not lost.
+  // The states of the workers `indices`, without lost workers. All these workers must be idle.
   std::map<int, WorkerState> StatesOf(const std::vector<int>& indices) {
     std::map<int, WorkerState> states;
     std::map<int, std::vector<float>> on_servers;
@@ -298,7 +141,7 @@ class FakeChief {
   // The state of a worker, which must be idle and alive.
   WorkerState StateOf(int index) { return StatesOf({index}).at(index); }
 
-  // The messages of the last Await in which workers took part.
+  // The messages for which the last Await waited, by the number of the task.
   const std::map<int, proto::FromTask>& answers() const { return answers_; }
   uint32_t generation() const { return generation_; }
 
@@ -311,8 +154,8 @@ class FakeChief {
     EXPECT_TRUE(Await(members, [](int, const proto::FromTask& message) { return message.has_run_done(); }));
   }
 
-  // Halts the group, and learns the step to go on from. Drops lost workers from `members`. False: another
-  // worker was lost meanwhile.
+  // Halts the group, and determines the step from which the next group continues. Removes lost workers from
+  // `members`. False: another task was lost meanwhile.
   bool Halt(std::vector<int>& members) {
     std::erase_if(members, [this](int index) { return !alive(index); });
     if (generation_ == 0) return true;
@@ -371,13 +214,13 @@ class FakeChief {
     return true;
   }
 
-  // The number of members that were behind in the last Form.
+  // The number of members that were behind in the last Form, because they lacked the state of its step.
   int behind() const { return behind_; }
   // How often servers had to take back a step.
   int back() const { return back_; }
 
-  // Awaits a message that `fits` from each of these tasks. False: one of them was lost, or has left the
-  // newest group by itself.
+  // Waits for a message from each of these tasks for which `fits` is true. False: one of the tasks was lost,
+  // or has left the newest group by itself.
   bool Await(const std::vector<int>& from,
              const std::function<bool(int number, const proto::FromTask&)>& fits) {
     std::set<int> awaited(from.begin(), from.end());
@@ -460,8 +303,8 @@ class FakeChief {
     QueueSession session;
     std::unique_ptr<TaskCourse> course;
     absl::optional<OrderReader> orders;
-    std::unique_ptr<RingListener> listener;   // Of a worker.
-    std::unique_ptr<ParameterServer> server;  // Of a server.
+    std::unique_ptr<RingListener> listener;   // Only for a worker.
+    std::unique_ptr<ParameterServer> server;  // Only for a server.
     std::string address;
     std::unique_ptr<TaskLife> life;
     Thread thread;
@@ -472,7 +315,7 @@ class FakeChief {
     return workers;
   }
 
-  // Lets a task save what it has. False: it was lost.
+  // Lets a task save its parameters and slots. False: the task was lost.
   bool Save(int number) {
     proto::ToTask order;
     order.mutable_save()->set_count(VariablesOf(plan_)->arena_size());
@@ -480,7 +323,8 @@ class FakeChief {
     return Await({number}, [](int, const proto::FromTask& message) { return message.has_save_done(); });
   }
 
-  // Checks that the records before Halted are those of all steps that were applied, each once.
+  // Checks that the worker records steps in ascending order, each once, and before Halted only steps that
+  // were applied. Keeps the statistics that the worker reports.
   void Check(int index, const proto::FromTask& message) {
     TETHYS_CHECK(!message.has_failure(), "task ", index, " failed: ", message.failure().message());
     if (message.has_run_done()) {

@@ -52,15 +52,16 @@ absl::Status CheckSumsInFloat32(const WorkerParts& worker, absl::string_view exc
       exchange, ": leave this field out, or give every worker a GPU of its own"));
 }
 
-// Connects the workers a second time, so that the sums of layers do not wait for gradients. Returns null if
-// no layer needs sums.
+// Connects the workers a second time, so that the sums over workers that layers compute (synchronised batch
+// normalisation) do not wait for gradients. Returns null if no layer needs such sums.
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectLayers(RingOptions ring, bool any_on_gpu,
                                                             const WorkerParts& worker) {
   if (!SynchronisesLayers(worker)) return nullptr;
   if (any_on_gpu) {
     return absl::FailedPreconditionError(
-        "strategy.mirrored.synchronised_batch_normalisation is true, but GPUs cannot sum among themselves "
-        "here: set this field to false, give every worker a GPU of its own, or train on CPUs");
+        "strategy.mirrored.synchronised_batch_normalisation is true, but these GPUs cannot sum "
+        "statistics directly with one another: set this field to false, give every worker a GPU of its own, "
+        "or train on CPUs");
   }
   ring.group = kStatisticsGroup;
   ring.connect_timeout = worker.TimeLeft();

@@ -35,7 +35,7 @@ class RunDetailsTest : public ::testing::Test {
   }
   std::string Text() { return RunDetailsText(ReadRunDetails(path_).value()); }
 
-  // The text of a steps.csv with this number of steps, without the end of its last line.
+  // The text of a steps.csv with this number of steps. The last line has no line end.
   static std::string Records(int steps) {
     std::string text = kStepsCsvHeader;
     proto::StepRecord record;
@@ -50,7 +50,7 @@ class RunDetailsTest : public ::testing::Test {
   const std::string path_ = directory_.Path("set/run");
 };
 
-TEST_F(RunDetailsTest, LossesOfWorkersAreShownWithWhatFollowed) {
+TEST_F(RunDetailsTest, LostWorkersAreShownWithTheGroupChangesThatFollowed) {
   proto::RunSummary summary;
   summary.set_status("succeeded");
   proto::WorkerLoss& loss = *summary.add_worker_loss();
@@ -130,7 +130,7 @@ TEST_F(RunDetailsTest, RunningRunShowsLauncherAndProgressOfThisAttempt) {
   EXPECT_THAT(Text(), AllOf(HasSubstr("has not begun to train"), Not(HasSubstr("slave4"))));
 }
 
-TEST_F(RunDetailsTest, LossesAreShownWhileTheRunGoesOnAndAfterALaterAttempt) {
+TEST_F(RunDetailsTest, LostWorkersAreShownDuringTheRunAndAfterALaterAttempt) {
   const auto add = [&](std::initializer_list<proto::ProgressEvent> added) {
     const auto events = ProgressFile::Open(path_);
     for (const proto::ProgressEvent& event : added) ASSERT_TRUE((*events)->Add(event).ok());
@@ -147,10 +147,12 @@ TEST_F(RunDetailsTest, LossesAreShownWhileTheRunGoesOnAndAfterALaterAttempt) {
   EXPECT_THAT(Text(), HasSubstr("losses      1 worker was lost\n"));
   proto::RunSummary summary;
   summary.set_status("succeeded");
-  summary.add_attempt();
+  summary.mutable_timing()->set_total_seconds(4);
+  summary.add_attempt()->set_steps_again(1175);
   summary.add_attempt();
   ASSERT_TRUE(WriteSummary(path_, summary).ok());
-  EXPECT_THAT(Text(), HasSubstr("losses      1 worker was lost in earlier attempts\n"));
+  EXPECT_THAT(Text(), AllOf(HasSubstr("losses      1 worker was lost in earlier attempts\n"),
+                            HasSubstr("over 2 attempts, which repeated 1,175 steps\n")));
 }
 
 TEST_F(RunDetailsTest, RunWithoutALauncherShowsItsNewestStepAndHosts) {
@@ -173,7 +175,7 @@ TEST_F(RunDetailsTest, RunWithoutALauncherShowsItsNewestStepAndHosts) {
   EXPECT_THAT(Text(), HasSubstr("step 24; the newest record in steps.csv is of step 30\n"));
 }
 
-TEST_F(RunDetailsTest, FailedRunShowsItsNewestRecord) {
+TEST_F(RunDetailsTest, FailedRunShowsTheLastStepRecordedInStepsCsv) {
   proto::RunSummary summary;
   summary.set_status("failed");
   summary.set_steps(12);
@@ -243,7 +245,7 @@ TEST_F(RunDetailsTest, OnlyTheNewestOfManyEarlierAttemptsHaveTheirOwnLines) {
                     HasSubstr("earlier     reason 10\n"), Not(HasSubstr("reason 11"))));
 }
 
-TEST_F(RunDetailsTest, TruncatedSummaryIsNamed) {
+TEST_F(RunDetailsTest, RunWithATruncatedSummaryIsDamagedAndTheFileIsNamed) {
   directory_.Write("set/run/summary.json", "{\"status\": \"succ");
   EXPECT_THAT(Text(), AllOf(HasSubstr("state       damaged\n"), HasSubstr("summary.json")));
 }

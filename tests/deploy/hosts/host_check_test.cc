@@ -83,7 +83,7 @@ TEST(ClusterCheckTextTest, HostsWithoutTheBuildAreListedInOneSharedNote) {
   }
   EXPECT_THAT(ClusterCheckText(check),
               HasSubstr("\nslave1, slave2: their links were not measured, because this build is not "
-                        "installed there yet: install it with --install, or by a first run there\n"));
+                        "installed there yet: install it with --install, or by starting a job there\n"));
 }
 
 TEST(ClusterCheckTextTest, MissingAddressOfReachedHostIsReported) {

@@ -34,7 +34,8 @@ class PayloadTest : public ::testing::Test {
     Run({"cp", "-L", kProgram, Path("a/tethys")});
     return Path("a/tethys");
   }
-  // Makes an unpacked bundle; returns the path of its start script as OwnProgram would.
+  // Makes an unpacked bundle; returns the path of the bundle's start script, in the form that OwnProgram
+  // returns.
   std::string Unpacked() {
     for (const char* name : {"u/tethys", "u/lib/tethys", "u/build"}) directory_.Write(name, kBuild);
     return Path("u/lib/../tethys");
@@ -100,7 +101,7 @@ TEST_F(PayloadTest, FileThatIsNoProgramIsRefusedWithRemedy) {
               AllOf(HasSubstr("deploy/bundle.sh"), HasSubstr("--bundle")));
 }
 
-TEST_F(PayloadTest, AnUnpackedBundleIsPackedAgain) {
+TEST_F(PayloadTest, ProgramStartedFromAnUnpackedBundleIsPackedAgain) {
   const absl::StatusOr<Payload> payload = Find(Unpacked());
   ASSERT_TRUE(payload.ok()) << payload.status();
   EXPECT_EQ(Run({"tar", "-tzf", payload->path}), "build\ntethys\nlib/\nlib/tethys\n");
@@ -110,7 +111,7 @@ TEST_F(PayloadTest, PackingFailureNamesFolder) {
   const std::string unpacked = Unpacked();
   ASSERT_TRUE(RemoveRecursively(Path("u/build")).ok());
   EXPECT_THAT(std::string(Find(unpacked).status().message()),
-              HasSubstr("cannot pack the bundle in " + Path("u")));
+              HasSubstr("cannot make an archive of the bundle in " + Path("u")));
 }
 
 TEST_F(PayloadTest, MissingBundleGivenByPathIsNotFound) {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include "tests/testing/temp_directory.h"
+#include "deploy/process/exit_status.h"
 
 namespace tethys {
 namespace {
@@ -116,6 +116,35 @@ TEST_F(FailureReportTest, InvalidStatusCodeBecomesUnknown) {
   ChiefSays("odd");
   end_.verdict->set_status_code(4711);
   EXPECT_EQ(FindFirstFailure(end_, "host").status.code(), absl::StatusCode::kUnknown);
+}
+
+TEST_F(FailureReportTest, FailureByAKilledOrSilentProcess_CountsAsProcessLoss) {
+  Killed("ps 0", SIGKILL);
+  EXPECT_TRUE(FindFirstFailure(end_, "host").loss);
+  end_ = {.chief_silent_for = 12};
+  EXPECT_TRUE(FindFirstFailure(end_, "host").loss);
+  end_ = {};
+  Exited("worker 1", kExitMishap);
+  EXPECT_TRUE(FindFirstFailure(end_, "host").loss);
+  end_ = {};
+  ChiefSays("worker 1 has been silent for 10 s", "worker 1");
+  EXPECT_TRUE(FindFirstFailure(end_, "host").loss);
+}
+
+TEST_F(FailureReportTest, FailureThatARestartWouldNotCure_DoesNotCountAsProcessLoss) {
+  ChiefSays("worker 0: the loss became nan", "worker 0");
+  end_.verdict->set_status_code(static_cast<int>(absl::StatusCode::kFailedPrecondition));
+  EXPECT_FALSE(FindFirstFailure(end_, "host").loss);
+  ChiefSays("the disk is full");
+  EXPECT_FALSE(FindFirstFailure(end_, "host").loss) << "no task is to blame";
+  end_ = {.interrupt = SIGINT};
+  Killed("worker 1", SIGKILL);
+  EXPECT_FALSE(FindFirstFailure(end_, "host").loss);
+  end_ = {.launch = absl::UnavailableError("cannot start ps 0")};
+  EXPECT_FALSE(FindFirstFailure(end_, "host").loss);
+  end_ = {};
+  Exited("worker 1", kExitFailed);
+  EXPECT_FALSE(FindFirstFailure(end_, "host").loss);
 }
 
 TEST_F(FailureReportTest, ChiefWithoutVerdictIsFailure) {

@@ -73,7 +73,7 @@ std::vector<std::string> Alive(const Role& role) {
   return names;
 }
 
-// Waits until a task has been reaped by its launcher; returns its name.
+// Waits until the launcher has reaped a task; returns the name of that task.
 std::string WaitForLoss(const Role& role) {
   std::string lost;
   role.Until([&] {
@@ -125,7 +125,10 @@ int RunChief(const Role& role) {
   if (role.behaviour == "give-up-later") role.Until([&] { return role.Sees("lost"); });
   if (absl::StartsWith(role.behaviour, "give-up")) Say("{\"worker_lost\":{\"index\":1,\"incarnation\":1}}");
   if (absl::StartsWith(role.behaviour, "give-up") || role.behaviour == "replace") {
-    role.Until([&] { return role.Sees("second-worker-1"); });
+    role.Until([&] {
+      Say("{\"progress\":{\"step\":\"8\"}}");
+      return role.Sees("second-worker-1");
+    });
   }
   if (role.behaviour == "train") {
     while (true) {

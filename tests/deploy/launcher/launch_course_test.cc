@@ -1,4 +1,4 @@
-// Tests the course of a launch by scenarios (scripts/README.md).
+// Tests LaunchCourse, which decides what the launcher does next, by scenarios (scripts/README.md).
 #include "deploy/launcher/launch_course.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 namespace tethys {
 namespace {
 
-// Runs one scenario. Processes start as soon as the course asks for them.
+// Runs one scenario. Processes start as soon as LaunchCourse requests them.
 class Scenario {
  public:
   std::string Do(const std::string& command) {
@@ -39,6 +39,8 @@ class Scenario {
       course_->OnTick(now_, actions);
     } else if (what == "interrupt") {
       course_->OnInterrupt(SIGINT, now_, actions);
+    } else if (what == "change") {
+      course_->OnChange(actions);
     } else if (what == "exit") {
       OnExit(rest.substr(5), actions);
     } else {
@@ -51,8 +53,8 @@ class Scenario {
   }
 
  private:
-  // Makes a job from "servers=N workers=N survives=N late=1". `survives`: the job survives losses, with N
-  // restarts; `late`: only once training has begun.
+  // Makes a job from "servers=N workers=N survives=N late=1 log=1". `survives`: the job survives losses, with
+  // N restarts. `late`: the job survives losses only once training has begun. `log`: the chief keeps a log.
   std::string Make(const std::vector<std::string>& words) {
     LaunchCourse::Options options = {.chief_host = "h0"};
     options.timeouts.set_start(60);
@@ -64,6 +66,10 @@ class Scenario {
       if (!absl::SimpleAtoi(field.second, &number)) return "unknown";
       std::vector<std::string>& hosts =
           field.first == "servers" ? options.server_hosts : options.worker_hosts;
+      if (field.first == "log") {
+        options.chief_keeps_log = number != 0;
+        continue;
+      }
       if (field.first == "late") {
         options.restarts_before_training = number == 0;
         continue;
@@ -79,8 +85,8 @@ class Scenario {
     return "made";
   }
 
-  // "worker 1.2 killed 9", "ps 0 failed 1", "chief done": how a task ended. A task is named with its
-  // incarnation unless that is the first one.
+  // How a task ended: "worker 1.2 killed 9", "ps 0 failed 1", "chief done". From a task's second incarnation
+  // on, its name includes the incarnation.
   void OnExit(const std::string& text, LaunchActions& actions) {
     for (size_t i = 0; i < started_.size(); ++i) {
       if (text.rfind(started_[i] + " ", 0) != 0) continue;
@@ -100,6 +106,7 @@ class Scenario {
     if (words.size() > 2) (void)absl::SimpleAtoi(words[2], &number);
     if (words[1] == "listening") event.mutable_listening()->set_address("h0:1");
     if (words[1] == "training") event.mutable_started();
+    if (words[1] == "over") event.mutable_took_over();
     if (words[1] == "note") event.set_note("text");
     if (words[1] == "step") event.mutable_progress()->set_step(number);
     if (words[1] == "lost") {
@@ -157,7 +164,7 @@ class Scenario {
 
 class LaunchScriptTest : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(LaunchScriptTest, CourseReturnsTheActionsWrittenInTheScenario) {
+TEST_P(LaunchScriptTest, LauncherDecisionsEqualTheActionsWrittenInTheScenarioFile) {
   Scenario scenario;
   testing::ExpectGoesAsWritten(TETHYS_SCRIPTS, GetParam(),
                                [&](const std::string& command) { return scenario.Do(command); });

@@ -135,11 +135,15 @@ TEST_F(TensorboardLogTest, ResumedRunDoesNotRepeatThePointOfItsCheckpoint) {
 TEST_F(TensorboardLogTest, PhaseTimesAreMeansOverStepsOfEndedEpochs) {
   TensorboardLog log(Options(), recorder_);
   log.OnEvent(Epoch(1, 7));
-  log.AddResults({},
-                 "rank,step,epoch,data_ns,total_ns\n"
-                 "0,6,2,1000,10000\n"
-                 "1,6,2,3000,20000\n"
-                 "0,7,3,9000,90000\n");
+  EXPECT_TRUE(log.needs_steps());
+  log.AddSteps(
+      "rank,step,epoch,data_ns,total_ns\n"
+      "0,6,2,1000,10000\n");
+  log.AddSteps(
+      "rank,step,epoch,data_ns,total_ns\n"
+      "1,6,2,3000,20000\n"
+      "0,7,3,9000,90000\n");
+  log.AddResults({});
   EXPECT_THAT(Written(), IsSupersetOf({"7 step_us/data 2", "7 step_us/total 15"}));
 }
 
@@ -149,7 +153,7 @@ TEST_F(TensorboardLogTest, TestResultIsWrittenAtEnd) {
   summary.set_steps(21);
   summary.mutable_test()->set_loss(0.5);
   summary.mutable_test()->set_accuracy(0.75);
-  log.AddResults(summary, "");
+  log.AddResults(summary);
   EXPECT_THAT(Written(), ElementsAre("21 loss/test 0.5", "21 accuracy/test 0.75"));
 }
 
@@ -168,7 +172,7 @@ TEST_F(TensorboardLogTest, FirstAttemptDiscardsNothing) {
   EXPECT_THAT(Written(), IsEmpty());
 }
 
-TEST_F(TensorboardLogTest, NotesOfARemoteChiefOnSavesNameTheLocalDirectory) {
+TEST_F(TensorboardLogTest, RemoteChiefsNotesAboutSavedCheckpointsNameTheLocalDirectory) {
   PathsHere paths("/home/u/.cache/tethys/runs/a-1", "runs/a", recorder_);
   for (const char* note : {"saved /home/u/.cache/tethys/runs/a-1/checkpoints/step-8",
                            "warning: /home/u/.cache/tethys/runs/a-1/steps.csv: no room", "another"}) {

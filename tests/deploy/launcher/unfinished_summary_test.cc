@@ -19,7 +19,7 @@ TEST(UnfinishedSummaryTest, CulpritOnAnotherHost_IsNamedWithItsHost) {
   result.culprit = "worker 1";
   result.host = "slave2";
   result.last_step = 7;
-  ASSERT_TRUE(CompleteSummary(proto::JobPlan(), directory.path(), result, absl::nullopt, {}, "").ok());
+  ASSERT_TRUE(CompleteSummary(proto::JobPlan(), directory.path(), result, absl::nullopt, {}, false, "").ok());
   const absl::StatusOr<proto::RunSummary> summary = ReadSummary(directory.path());
   ASSERT_TRUE(summary.ok()) << summary.status();
   EXPECT_EQ(summary->status(), "failed");
@@ -40,7 +40,8 @@ TEST(UnfinishedSummaryTest, ReasonOfTheLauncherReplacesTheChiefsReason) {
       "worker 1 on slave2 was killed by signal 9 (Killed) at step 7\n  the chief reports: lost worker 1");
   result.culprit = "worker 1";
   result.host = "slave2";
-  ASSERT_TRUE(CompleteSummary(proto::JobPlan(), directory.path(), result, absl::nullopt, {}, "go on").ok());
+  ASSERT_TRUE(
+      CompleteSummary(proto::JobPlan(), directory.path(), result, absl::nullopt, {}, false, "go on").ok());
   const proto::RunSummary summary = ReadSummary(directory.path()).value();
   EXPECT_EQ(summary.steps(), 5) << "the chief's measurements stay";
   EXPECT_THAT(summary.ending(),
@@ -56,7 +57,7 @@ TEST(UnfinishedSummaryTest, StopByTheUserIsNoFailure) {
   result.status = absl::CancelledError("interrupted by SIGTERM at step 1234");
   result.interrupt = SIGTERM;
   result.last_step = 1234;
-  ASSERT_TRUE(CompleteSummary(proto::JobPlan(), directory.path(), result, absl::nullopt, {}, "").ok());
+  ASSERT_TRUE(CompleteSummary(proto::JobPlan(), directory.path(), result, absl::nullopt, {}, false, "").ok());
   const proto::RunSummary summary = ReadSummary(directory.path()).value();
   EXPECT_EQ(summary.status(), "interrupted");
   EXPECT_FALSE(summary.has_first_failure());
@@ -103,7 +104,7 @@ TEST(RunEndingTest, ResumeCommandOfAMovedRunNamesTheNewPath) {
   EXPECT_EQ(EndingOf(directory.path(), summary).go_on, summary.go_on());
 }
 
-TEST(RunEndingTest, StartAfterAFaultOfTheJobOrItsDataNamesTheUsersJobFile) {
+TEST(RunEndingTest, AfterAFaultOfTheJobOrItsDataTheSuggestedCommandNamesTheUsersJobFile) {
   const testing::TempDirectory directory;
   directory.Write(kStartFile, "tethys train pets.textproto --set=seed=2\n");
   for (const absl::Status& fault : {absl::InvalidArgumentError("cat/2.png: 36 x 28 pixels"),
@@ -122,7 +123,7 @@ TEST(RunEndingTest, StartAfterAFaultOfTheJobOrItsDataNamesTheUsersJobFile) {
               ::testing::EndsWith(": tethys train " + directory.path() + "/job.textproto"));
 }
 
-TEST(RunEndingTest, CommandsThatGoOnPlaceTheRunOnItsHosts) {
+TEST(RunEndingTest, SuggestedRestartAndResumeCommandsKeepTheHostFlagsOfTheRun) {
   const testing::TempDirectory directory;
   const auto command = [&] {
     return GoOnText(directory.path(), /*scheduled=*/false, absl::AbortedError("killed"));
@@ -182,6 +183,23 @@ TEST(RunEndingTest, RunOfAComparisonIsResumedByTheComparisonsCommand) {
   summary.set_status("interrupted");
   summary.set_go_on("go on with: " + command);
   EXPECT_EQ(EndingOf(run, summary).go_on, summary.go_on());
+}
+
+TEST(CompleteSummaryTest, AttemptThatDidNotTrain_FollowsTheEarlierAttempt) {
+  const testing::TempDirectory directory;
+  proto::RunSummary summary;
+  summary.set_ending("ps 0 was killed");
+  summary.add_attempt()->set_end_step(20);
+  ASSERT_TRUE(WriteSummary(directory.path(), summary).ok());
+  RunResult result;
+  result.status = absl::UnavailableError("cannot start ps 0");
+  ASSERT_TRUE(
+      CompleteSummary(proto::JobPlan(), directory.path(), result, absl::nullopt, {}, true, "go on").ok());
+  summary = ReadSummary(directory.path()).value();
+  ASSERT_EQ(summary.attempt_size(), 2);
+  EXPECT_EQ(summary.attempt(0).ending(), "ps 0 was killed");
+  EXPECT_EQ(summary.attempt(1).first_step(), 20);
+  EXPECT_EQ(summary.ending(), "cannot start ps 0");
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST_F(HostUsesTest, HostsOfNearlyEqualSpeedAreUsedAsTheHostFileSays) {
 }
 
 TEST_F(HostUsesTest, HostUnlikeTheOthersIsLeftOutOrHasOneRole) {
-  const auto odd = ElementsAre("", "without h2", "h2 only serves", "h2 only works");
+  const auto odd = ElementsAre("", "without h2", "h2 runs only servers", "h2 runs only workers");
   EXPECT_THAT(Texts(Of({5, 5, 25, 5}, {940, 940, 940, 940})), odd) << "speed";
   EXPECT_THAT(Texts(Of({5, 5, 5, 5}, {940, 940, 100, 940})), odd) << "link";
   EXPECT_THAT(Texts(Of({5, 5, 5, 5}, {940, 940, 940, 940}, {8, 8, 1, 8})), odd) << "memory";
@@ -78,11 +78,11 @@ TEST_F(HostUsesTest, HostUnlikeTheOthersIsLeftOutOrHasOneRole) {
 
 TEST_F(HostUsesTest, SlowHostsAreLeftOutOrHaveOneRoleBesideOneFastHost) {
   EXPECT_THAT(Texts(Of({25, 25, 5, 25}, {940, 940, 940, 940})),
-              ElementsAre("", "without h1 and h3 and h0", "h1 and h3 and h0 only serve",
-                          "h1 and h3 and h0 only work"));
+              ElementsAre("", "without h1 and h3 and h0", "h1 and h3 and h0 run only servers",
+                          "h1 and h3 and h0 run only workers"));
 }
 
-TEST_F(HostUsesTest, NumberOfHostUsesIsAtMostKMostHostUses) {
+TEST_F(HostUsesTest, NumberOfHostUsesIsLimited) {
   EXPECT_THAT(Texts(Of({5, 10, 20, 40}, {940, 500, 200, 90})), SizeIs(testing::Le(kMostHostUses)));
 }
 
@@ -112,7 +112,7 @@ TEST_F(HostUsesTest, RolesOfTheFileAreKept) {
   }
 }
 
-TEST_F(HostUsesTest, SwappingEqualHostsMakesNoOtherUse) {
+TEST_F(HostUsesTest, SwappingEquivalentHostsGivesTheSameHostUse) {
   const std::vector<int> classes = {0, 0, 1, 0};
   EXPECT_EQ(WorkOfClasses(classes, {0, 2}, {1}), WorkOfClasses(classes, {3, 2}, {0}));
   EXPECT_NE(WorkOfClasses(classes, {0, 2}, {1}), WorkOfClasses(classes, {0, 1}, {2}));

@@ -16,12 +16,12 @@ proto::RunSummary Summary(const std::string& text) {
   return summary;
 }
 
-TEST(LossText, RunWithoutLossesHasNoText) {
+TEST(LossText, RunThatLostNoWorkersHasNoText) {
   EXPECT_EQ(LossText({}), "");
   EXPECT_THAT(LossLines({}), IsEmpty());
 }
 
-TEST(LossText, LossesAndNewGroupsOfAMirroredRun_AreToldInOrderOfTime) {
+TEST(LossText, LostWorkersAndNewGroupsOfAMirroredRun_AreToldInOrderOfTime) {
   const proto::RunSummary summary = Summary(R"(
     worker_loss { worker: 1 host: "slave2" reason: "its session ended" seconds: 2 replaced_seconds: 1.5 }
     worker_loss { worker: 0 reason: "it was silent for 10 s" seconds: 20 }
@@ -31,24 +31,24 @@ TEST(LossText, LossesAndNewGroupsOfAMirroredRun_AreToldInOrderOfTime) {
     group_change { seconds: 21 step: 400 worker: 2 stall_seconds: 0.5 steps_again: 2 cause: "lost worker 0" }
   )");
   EXPECT_EQ(LossText(summary),
-            "2 workers were lost; training stood still for 1 s in all, and 3 steps were made again");
+            "2 workers were lost; training stood still for 1 s in all, and 3 steps were repeated");
   EXPECT_THAT(
       LossLines(summary),
       ElementsAre(
           "after 2 s worker 1 on slave2 was lost: its session ended; a replacement took part "
           "1.5 s later",
           "after 2.5 s 2 workers went on from step 120 (lost worker 1), after training had stood still for "
-          "250 ms; 1 step was made again; losses and accuracies omit 32 samples, whose records "
+          "250 ms; 1 step was repeated; training loss and accuracy omit 32 samples, whose records "
           "were lost with a worker",
           "after 3.5 s 3 workers went on from step 150 (a replacement joined), after training had stood "
           "still for "
           "250 ms",
           "after 20 s worker 0 was lost: it was silent for 10 s",
           "after 21 s 1 worker went on from step 400 (lost worker 0), after training had stood still for "
-          "500 ms; 2 steps were made again"));
+          "500 ms; 2 steps were repeated"));
 }
 
-TEST(LossText, GroupThatFormedAgainWithoutALoss_IsTold) {
+TEST(LossText, WorkerGroupFormedAgainWithoutALostWorker_IsReported) {
   const proto::RunSummary summary = Summary(R"(
     group_change { seconds: 3 step: 7 worker: [ 0, 1 ] stall_seconds: 0.5 cause: "worker 1: the exchange failed" })");
   EXPECT_EQ(LossText(summary),
@@ -59,7 +59,17 @@ TEST(LossText, GroupThatFormedAgainWithoutALoss_IsTold) {
                   "had stood still for 500 ms"));
 }
 
-TEST(LossText, LossOfAnAsynchronousRun_HasNoStand) {
+TEST(LossText, LostChiefsAreCountedAndTold) {
+  proto::RunSummary summary = Summary("chief_loss { seconds: 12 absent_seconds: 0.25 }");
+  EXPECT_EQ(LossText(summary), "the chief was lost and replaced");
+  EXPECT_THAT(LossLines(summary),
+              ElementsAre("after 12 s another chief took over; for 250 ms there was no chief"));
+  summary.add_chief_loss();
+  summary.add_worker_loss();
+  EXPECT_EQ(LossText(summary), "1 worker was lost; the chief was lost and replaced 2 times");
+}
+
+TEST(LossText, WorkerLossOfAnAsynchronousRun_MentionsNoStandstill) {
   EXPECT_EQ(LossText(Summary(R"(worker_loss { worker: 1 reason: "it broke" seconds: 2 })")),
             "1 worker was lost");
 }

@@ -40,7 +40,7 @@ class VerdictTest : public ::testing::Test {
 TEST(ReportValueTest, IntervalOfAQuotientIsComputedFromLogarithms) {
   const Contrast ratio = RatioOf(Value(4, 20, 2), Value(4, 10, 0));
   EXPECT_DOUBLE_EQ(ratio.value, 2);
-  const double half = 3.182 * 0.05;  // 3.182 is the quantile of t, 2 / sqrt(4) / 20 the relative error.
+  const double half = 3.182 * 0.05;  // The quantile of t times the relative error, 2 / sqrt(4) / 20.
   EXPECT_NEAR(ratio.interval->low, 2 * std::exp(-half), 1e-12);
   EXPECT_NEAR(ratio.interval->high, 2 * std::exp(half), 1e-12);
   EXPECT_GT(RatioOf(Value(3, 10, 9), Value(3, 11, 9)).interval->low, 0) << "however wide it is";
@@ -97,7 +97,7 @@ TEST_F(VerdictTest, FastestVariantIsNamedWithItsLead) {
   EXPECT_THAT(Text(), HasSubstr("No difference in test accuracy is shown"));
 }
 
-TEST_F(VerdictTest, DifferenceWithinNoiseIsNotShown) {
+TEST_F(VerdictTest, SpeedDifferenceWithinNoiseIsNotReportedAsADifference) {
   Add("mirrored", Value(3, 10, 1), Value(3, 0.87, 0.001));
   Add("ps", Value(3, 10.5, 1), Value(3, 0.90, 0.001));
   EXPECT_THAT(Text(), HasSubstr("\nNo difference in speed is shown"));
@@ -108,7 +108,7 @@ TEST_F(VerdictTest, DifferenceWithinNoiseIsNotShown) {
 TEST_F(VerdictTest, TwoRunsShowOnlyDifferencesFarBeyondTheirScatter) {
   Add("mirrored", Value(2, 10, 0.1), Value(2, 0.87, 0.001));
   Add("ps", Value(2, 10.5, 0.1), Value(2, 0.875, 0.001));
-  // The difference is 0.5 s, which is five times its error.
+  // The difference, 0.5 s, is five times its error, which is not enough with two runs each.
   EXPECT_THAT(Text(), HasSubstr("\nNo difference in speed is shown"));
   EXPECT_THAT(Text(), HasSubstr("in the same order: 87.00 % against 87.50 %, over two runs."));
 }
@@ -197,7 +197,7 @@ TEST_F(TargetVerdictTest, FastestVariantThatIsAlsoFirstAtTheTarget_IsNoted) {
   EXPECT_THAT(Text(), Not(HasSubstr("But")));
 }
 
-TEST_F(TargetVerdictTest, DifferenceWithinNoiseIsNotShown) {
+TEST_F(TargetVerdictTest, TimeToTargetDifferenceWithinNoiseIsNotReportedAsADifference) {
   SetTargets(Value(3, 4.1, 0.5), Value(3, 4, 0.5));
   EXPECT_THAT(Text(), HasSubstr("No difference is shown in the time to 85 %"));
 }
@@ -351,10 +351,11 @@ TEST_F(VerdictTest, RunThatLostAWorker_IsListedWithTheCostOfTheLoss) {
   proto::RunPoint& run = *Add("mirrored", Value(1, 10), Value(1, 0.87)).add_run();
   run.set_name("run-1");
   run.set_status("succeeded");
-  EXPECT_THAT(Text(), Not(HasSubstr("losses of workers")));
+  EXPECT_THAT(Text(), Not(HasSubstr("Workers were lost")));
   run.set_losses("1 worker was lost; training stood still for 40 ms in all");
   EXPECT_THAT(Text(),
-              HasSubstr("The times contain losses of workers: mirrored, run run-1 (1 worker was lost; "
+              HasSubstr("Workers were lost in these runs, and the times include the resulting delays: "
+                        "mirrored, run run-1 (1 worker was lost; "
                         "training stood still for 40 ms in all)."));
 }
 

@@ -41,7 +41,7 @@ TEST_F(CheckpointTest, RangesMayBeWrittenAndReadInAnyPieces) {
   for (int64_t piece : {1, 5, 16, 40}) {
     const auto writer = Begin(piece, {});
     for (int64_t begin = 0; begin < values.size(); begin += piece) {
-      const int64_t from = (values.size() - 1) / piece * piece - begin;  // The last piece comes first.
+      const int64_t from = (values.size() - 1) / piece * piece - begin;  // The last piece is first.
       ASSERT_TRUE(writer->Write(0, from, absl::MakeConstSpan(values).subspan(from, piece)).ok());
     }
     ASSERT_TRUE(writer->Commit({}).ok());
@@ -257,6 +257,12 @@ TEST_F(CheckpointTest, PruneKeepsTheCheckpointsOfTheLatestSteps) {
   EXPECT_THAT(Files(), ElementsAre("step-100", "step-11"));
   ASSERT_TRUE(PruneCheckpoints(root_, 2, 100).ok());
   EXPECT_THAT(Files(), ElementsAre("step-100", "step-11"));
+}
+
+TEST_F(CheckpointTest, PruneKeepsSparedCheckpointsInAddition) {
+  for (const int64_t step : {1, 2, 3, 4}) ASSERT_TRUE(Save(step).ok());
+  ASSERT_TRUE(PruneCheckpoints(root_, 1, 4, {1, 2}).ok());
+  EXPECT_THAT(Files(), ElementsAre("step-1", "step-2", "step-4"));
 }
 
 TEST_F(CheckpointTest, Prune_WithLaterSteps_KeepsTheCheckpointJustSaved) {

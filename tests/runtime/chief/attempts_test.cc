@@ -41,6 +41,35 @@ TEST(AttemptsTest, RunSummary_AddsTheTimeOfAttemptsAfterTheCheckpoint) {
   EXPECT_DOUBLE_EQ(TotalSeconds(earlier), 7);
 }
 
+TEST(AttemptsTest, LastAttempt_RecordsItsEndingAndTheNumberOfStepsThatAreRepeated) {
+  proto::TrainingState state;
+  state.set_step(8);
+  proto::RunSummary summary;
+  Add(0, 5, 5, *summary.mutable_attempt());
+  Add(5, 11, 2, *summary.mutable_attempt());
+  summary.set_ending("ps 0 was killed");
+  Attempts earlier = EarlierAttempts(state, summary);
+  EXPECT_EQ(earlier[0].ending(), "");
+  EXPECT_EQ(earlier[0].steps_again(), 0);
+  EXPECT_EQ(earlier[1].ending(), "ps 0 was killed");
+  EXPECT_EQ(earlier[1].steps_again(), 3);
+
+  *summary.mutable_attempt() = earlier;
+  Add(8, 20, 2, *summary.mutable_attempt());
+  state.set_step(6);
+  earlier = EarlierAttempts(state, summary);
+  EXPECT_EQ(earlier[1].steps_again(), 3 + 2) << "the third attempt made steps 6 and 7 again";
+  EXPECT_EQ(earlier[2].steps_again(), 12);
+}
+
+TEST(AttemptsTest, LastAttemptOfAKilledChief_EndsAtTheStepOfTheCheckpoint) {
+  proto::TrainingState state;
+  state.set_step(20);
+  proto::RunSummary summary;
+  Add(0, 0, 1, *summary.mutable_attempt());
+  EXPECT_EQ(EarlierAttempts(state, summary)[0].end_step(), 20);
+}
+
 TEST(AttemptsTest, RunSummaryOlderThanTheCheckpoint_IsIgnored) {
   proto::TrainingState state;
   state.set_step(8);

@@ -1,8 +1,9 @@
-// Jobs whose workers form new groups: losses, replacements, exchanges that fail, and what is counted.
+// Tests mirrored jobs whose workers form new groups: after losses, replacements and failed exchanges, and
+// which steps count.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/runtime/chief/job_controller_fixture.h"
+#include "tests/runtime/chief/group_fixture.h"
 
 namespace tethys {
 namespace {
@@ -14,58 +15,13 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 constexpr char kThree[] = "workers: 3 strategy { mirrored {} } max_restarts: 2";
-constexpr char kOnServers[] = "workers: 2 strategy { parameter_server { servers: 2 } } max_restarts: 2";
 
-class GroupTest : public JobControllerTest {
+class MirroredGroupTest : public GroupTest {
  protected:
-  // Brings the job to its first segment, of two steps of ten samples.
-  void Begin(const std::string& job = kThree) {
-    StartAndMakeReady(job);
-    Log();
-    orders_.clear();
-    journal_.clear();
-  }
-  void SayAs(uint32_t incarnation, TaskId task, const std::string& text) {
-    incarnation_ = incarnation;
-    Say(task, text);
-    incarnation_ = 1;
-  }
-  // A worker records its part of a step: of ten samples, or of the rest if it is one of two.
-  void Record(int worker, int64_t step, int64_t begin, int64_t end) {
-    Say(Worker(worker), absl::StrCat("steps { record { rank: ", worker, " step: ", step, " sample_begin: ",
-                                     begin, " samples: ", end - begin, " labels: ", end - begin, " } }"));
-  }
-  void Halted(int worker, uint32_t generation, int64_t applied) {
-    Halted(Worker(worker), generation, applied);
-  }
-  void Halted(TaskId task, uint32_t generation, int64_t applied) {
-    Say(task, absl::StrCat("halted { generation: ", generation, " applied: ", applied, " }"));
-  }
-  void Formed(int worker, uint32_t generation) { Formed(Worker(worker), generation); }
-  void Formed(TaskId task, uint32_t generation) {
-    Say(task, absl::StrCat("formed { generation: ", generation, " }"));
-  }
-  // A server has applied a worker's push of step `version` - 1.
-  void Applied(int server, int worker, int64_t begin, int64_t count, int64_t version) {
-    Say(Server(server),
-        absl::StrCat("applied { push { worker: ", worker, " sequence: ", version, " sample_begin: ", begin,
-                     " sample_count: ", count, " version: ", version, " } }"));
-  }
-  void JoinAgain(int worker) {
-    ASSERT_TRUE(controller_->Admit(Worker(worker), 2, now_).ok());
-    SayAs(2, Worker(worker), "join { host: 'b' }");
-    SayAs(2, Worker(worker), "ready {}");
-  }
-  proto::RunSummary Summary() const {
-    proto::RunSummary summary;
-    controller_->FillSummary(now_, summary);
-    return summary;
-  }
-  const proto::Form& LastForm() const { return Last(proto::ToTask::kForm).order.form(); }
-  const proto::Run& LastRun() const { return Last(proto::ToTask::kRun).order.run(); }
+  void Begin(const std::string& job = kThree) { GroupTest::Begin(job); }
 };
 
-TEST_F(GroupTest, RemainingWorkersContinueFromTheNewestStepAfterALoss) {
+TEST_F(MirroredGroupTest, RemainingWorkersContinueFromTheNewestStepAfterAWorkerLoss) {
   Begin();
   for (int worker = 0; worker < 3; ++worker) Record(worker, 0, 4 * worker - (worker == 2), 4 + 3 * worker);
   Log();
@@ -96,7 +52,7 @@ TEST_F(GroupTest, RemainingWorkersContinueFromTheNewestStepAfterALoss) {
   EXPECT_EQ(Summary().group_change(0).step(), 1);
 }
 
-TEST_F(GroupTest, WorkerThatLacksTheNewestStepCopiesItsParameters) {
+TEST_F(MirroredGroupTest, WorkerThatLacksTheNewestStepCopiesItsParameters) {
   Begin();
   Vanish(Worker(2));
   Halted(0, 1, 0);
@@ -106,7 +62,7 @@ TEST_F(GroupTest, WorkerThatLacksTheNewestStepCopiesItsParameters) {
   EXPECT_THAT(LastForm().behind(), ElementsAre(0));
 }
 
-TEST_F(GroupTest, StepCountsOnceEveryWorkerOfTheGroupHasRecordedIt) {
+TEST_F(MirroredGroupTest, StepCountsOnceEveryWorkerOfTheGroupHasRecordedIt) {
   Begin();
   Record(0, 0, 0, 4);
   Record(1, 0, 4, 7);
@@ -115,7 +71,7 @@ TEST_F(GroupTest, StepCountsOnceEveryWorkerOfTheGroupHasRecordedIt) {
   EXPECT_THAT(journal_, HasSubstr("used 0 0 0 4\nused 1 0 4 3\nused 2 0 7 3\n"));
 }
 
-TEST_F(GroupTest, StepThatANewGroupContinuesFromCountsWithoutTheLostWorkersRecord) {
+TEST_F(MirroredGroupTest, StepThatANewGroupContinuesFromCountsWithoutTheLostWorkersRecord) {
   Begin();
   Record(0, 0, 0, 4);
   Vanish(Worker(2));
@@ -128,8 +84,8 @@ TEST_F(GroupTest, StepThatANewGroupContinuesFromCountsWithoutTheLostWorkersRecor
   EXPECT_EQ(Summary().group_change(0).unrecorded_samples(), 6);
 }
 
-// The only worker with the step dies while another copies it.
-TEST_F(GroupTest, StepWhoseParametersAreLostIsRepeatedAndCountsOnce) {
+// Worker 0, the only worker with the parameters after step 0, is lost while worker 1 copies them.
+TEST_F(MirroredGroupTest, StepWhoseParametersAreLostIsRepeatedAndCountsOnce) {
   Begin();
   Record(0, 0, 0, 4);
   Vanish(Worker(2));
@@ -146,7 +102,7 @@ TEST_F(GroupTest, StepWhoseParametersAreLostIsRepeatedAndCountsOnce) {
   EXPECT_EQ(Summary().group_change(0).steps_again(), 1);
 }
 
-TEST_F(GroupTest, HaltDoesNotWaitForALostWorker) {
+TEST_F(MirroredGroupTest, HaltDoesNotWaitForALostWorker) {
   Begin();
   Vanish(Worker(1));
   Halted(0, 1, 0);
@@ -155,7 +111,7 @@ TEST_F(GroupTest, HaltDoesNotWaitForALostWorker) {
   EXPECT_THAT(Log(), ElementsAre("w0 form"));
 }
 
-TEST_F(GroupTest, FailedExchangeOfOneWorkerHaltsTheOtherWorkers) {
+TEST_F(MirroredGroupTest, FailedExchangeOfOneWorkerHaltsTheOtherWorkers) {
   Begin();
   Say(Worker(1), "halted { generation: 1 applied: 0 suspect: 2 reason: 'the ring broke' }");
   EXPECT_THAT(Log(), ElementsAre("w0 halt", "w2 halt"));
@@ -164,7 +120,7 @@ TEST_F(GroupTest, FailedExchangeOfOneWorkerHaltsTheOtherWorkers) {
   EXPECT_THAT(Log(), ElementsAre("w0 form", "w1 form", "w2 form"));
 }
 
-TEST_F(GroupTest, WorkerBlamedTwiceWithoutAStepBetweenCountsAsLost) {
+TEST_F(MirroredGroupTest, WorkerBlamedTwiceWithoutAStepBetweenCountsAsLost) {
   Begin();
   Say(Worker(1), "halted { generation: 1 applied: 0 suspect: 2 reason: 'the ring broke' }");
   Halted(0, 1, 0);
@@ -178,7 +134,7 @@ TEST_F(GroupTest, WorkerBlamedTwiceWithoutAStepBetweenCountsAsLost) {
   EXPECT_THAT(journal_, HasSubstr("lost worker 2 exchanges with it failed 2 times in a row"));
 }
 
-TEST_F(GroupTest, ReplacementJoinsTheGroupWithACopyOfTheState) {
+TEST_F(MirroredGroupTest, ReplacementJoinsTheGroupWithACopyOfTheState) {
   Begin();
   Vanish(Worker(1));
   Halted(0, 1, 1);
@@ -203,8 +159,9 @@ TEST_F(GroupTest, ReplacementJoinsTheGroupWithACopyOfTheState) {
   EXPECT_GE(Summary().worker_loss(0).replaced_seconds(), 0);
 }
 
-// A replacement without a copy has no count of steps, and no worker goes on from its initial values.
-TEST_F(GroupTest, JobEndsIfNoWorkerHasTheParametersAnyMore) {
+// Worker 1's replacement has not copied the parameters, so its answer to Halt has no number of applied steps.
+// No worker may continue from the replacement's initial values.
+TEST_F(MirroredGroupTest, JobEndsIfNoWorkerHasTheParametersAnyMore) {
   Begin("workers: 2 strategy { mirrored {} } max_restarts: 2");
   Vanish(Worker(1));
   JoinAgain(1);
@@ -217,7 +174,7 @@ TEST_F(GroupTest, JobEndsIfNoWorkerHasTheParametersAnyMore) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("no other worker has the parameters of step 0"));
 }
 
-TEST_F(GroupTest, AnswerOfAnEarlierGroupHasNoEffect) {
+TEST_F(MirroredGroupTest, AnswerOfAnEarlierGroupHasNoEffect) {
   Begin();
   Vanish(Worker(1));
   Halted(0, 1, 1);
@@ -230,7 +187,7 @@ TEST_F(GroupTest, AnswerOfAnEarlierGroupHasNoEffect) {
   EXPECT_THAT(Log(), IsEmpty());
 }
 
-TEST_F(GroupTest, WorkerThatReportsAnImpossibleNumberOfStepsCountsAsLost) {
+TEST_F(MirroredGroupTest, WorkerThatReportsAnImpossibleNumberOfStepsCountsAsLost) {
   Begin();
   Vanish(Worker(1));
   Halted(0, 1, 3);
@@ -240,7 +197,7 @@ TEST_F(GroupTest, WorkerThatReportsAnImpossibleNumberOfStepsCountsAsLost) {
   EXPECT_THAT(Log(), ElementsAre("w2 form"));
 }
 
-TEST_F(GroupTest, JobThatWaitsAfterALossFormsAGroupOnceTheReplacementIsReady) {
+TEST_F(MirroredGroupTest, JobThatWaitsAfterAWorkerLossFormsAGroupOnceTheReplacementIsReady) {
   Begin("workers: 2 strategy { mirrored {} } max_restarts: 1 elastic { on_loss: WAIT wait_seconds: 5 }");
   Vanish(Worker(1));
   Halted(0, 1, 0);
@@ -250,7 +207,7 @@ TEST_F(GroupTest, JobThatWaitsAfterALossFormsAGroupOnceTheReplacementIsReady) {
   EXPECT_THAT(Log(), ElementsAre("w1 setup", "w0 form", "w1 form"));
 }
 
-TEST_F(GroupTest, JobEndsIfALostWorkerIsNotReplacedInTime) {
+TEST_F(MirroredGroupTest, JobEndsIfALostWorkerIsNotReplacedInTime) {
   Begin("workers: 2 strategy { mirrored {} } max_restarts: 1 elastic { on_loss: WAIT wait_seconds: 5 }");
   Vanish(Worker(1));
   Halted(0, 1, 0);
@@ -262,7 +219,7 @@ TEST_F(GroupTest, JobEndsIfALostWorkerIsNotReplacedInTime) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("within 5 s (elastic.wait_seconds)"));
 }
 
-TEST_F(GroupTest, JobWithFewerWorkersThanMinWorkersAndNoRestartsLeftEnds) {
+TEST_F(MirroredGroupTest, JobWithFewerWorkersThanMinWorkersAndNoRestartsLeftEnds) {
   Begin("workers: 3 strategy { mirrored {} } elastic { min_workers: 3 }");
   Vanish(Worker(1));
   Halted(0, 1, 0);
@@ -274,7 +231,7 @@ TEST_F(GroupTest, JobWithFewerWorkersThanMinWorkersAndNoRestartsLeftEnds) {
                         "allows no replacement"));
 }
 
-TEST_F(GroupTest, InterruptOfAJobThatWaitsForAReplacement_SavesWithTheRemainingWorkers) {
+TEST_F(MirroredGroupTest, InterruptOfAJobThatWaitsForAReplacement_SavesWithTheRemainingWorkers) {
   Begin("workers: 3 strategy { mirrored {} } max_restarts: 1 elastic { on_loss: WAIT }");
   Record(0, 0, 0, 4);
   Vanish(Worker(1));
@@ -292,7 +249,7 @@ TEST_F(GroupTest, InterruptOfAJobThatWaitsForAReplacement_SavesWithTheRemainingW
   EXPECT_EQ(saved_state_.step(), 1);
 }
 
-TEST_F(GroupTest, LossInAJobWithAWorkerOnAGpuEndsTheJob) {
+TEST_F(MirroredGroupTest, WorkerLossEndsAJobThatHasAWorkerOnAGpu) {
   worker_devices_ = {proto::Device::CPU, proto::Device::CUDA};
   Begin("workers: 2 strategy { mirrored {} }");
   Vanish(Worker(1));
@@ -301,7 +258,7 @@ TEST_F(GroupTest, LossInAJobWithAWorkerOnAGpuEndsTheJob) {
   EXPECT_THAT(Log(), Not(Contains("w0 halt")));
 }
 
-TEST_F(GroupTest, EvaluationIsRepeatedByTheNextGroup) {
+TEST_F(MirroredGroupTest, EvaluationIsRepeatedByTheNextGroup) {
   Begin("workers: 2 strategy { mirrored {} }");
   Train(0, 1, {{0, 5}, {10, 15}});
   Train(1, 1, {{5, 10}, {15, 20}});
@@ -312,7 +269,7 @@ TEST_F(GroupTest, EvaluationIsRepeatedByTheNextGroup) {
   EXPECT_THAT(Log(), ElementsAre("w0 halt", "w0 form", "w0 evaluate"));
 }
 
-TEST_F(GroupTest, SaveIsRepeatedByTheNextGroup) {
+TEST_F(MirroredGroupTest, SaveIsRepeatedByTheNextGroup) {
   Begin("workers: 2 strategy { mirrored {} }");
   Train(0, 1, {{0, 5}, {10, 15}});
   Train(1, 1, {{5, 10}, {15, 20}});
@@ -326,7 +283,7 @@ TEST_F(GroupTest, SaveIsRepeatedByTheNextGroup) {
   EXPECT_THAT(Log(), ElementsAre("w0 form", "open"));
 }
 
-TEST_F(GroupTest, CommitOfACheckpointIsCompletedBeforeTheGroupIsHalted) {
+TEST_F(MirroredGroupTest, CommitOfACheckpointIsCompletedBeforeTheGroupIsHalted) {
   Begin("workers: 2 strategy { mirrored {} }");
   Train(0, 1, {{0, 5}, {10, 15}});
   Train(1, 1, {{5, 10}, {15, 20}});
@@ -340,7 +297,7 @@ TEST_F(GroupTest, CommitOfACheckpointIsCompletedBeforeTheGroupIsHalted) {
   EXPECT_THAT(Log(), ElementsAre("w0 stop"));
 }
 
-TEST_F(GroupTest, InterruptDuringAHaltSavesTheStateOfTheNextGroup) {
+TEST_F(MirroredGroupTest, InterruptDuringAHaltSavesTheStateOfTheNextGroup) {
   Begin();
   Vanish(Worker(1));
   Interrupt();
@@ -355,8 +312,9 @@ TEST_F(GroupTest, InterruptDuringAHaltSavesTheStateOfTheNextGroup) {
   EXPECT_THAT(Log(), ElementsAre("open"));
 }
 
-// The second segment begins at its first step again: the pause counts the steps of the run.
-TEST_F(GroupTest, PauseAfterALossCutsTheRestOfTheSegment) {
+// After the loss, run 2 trains the rest of the segment. Pausing and Cut count steps from the beginning of run
+// 2, not from the beginning of the segment.
+TEST_F(MirroredGroupTest, PauseAfterAWorkerLossCutsTheRestOfTheSegment) {
   Begin();
   Vanish(Worker(1));
   Halted(0, 1, 1);
@@ -371,18 +329,18 @@ TEST_F(GroupTest, PauseAfterALossCutsTheRestOfTheSegment) {
   EXPECT_EQ(Last(proto::ToTask::kCut).order.cut().steps(), 1);
 }
 
-TEST_F(GroupTest, SilentWorkerThatAloneHasTheParametersIsWaitedFor) {
+TEST_F(MirroredGroupTest, SilentWorkerThatAloneHasTheParametersIsWaitedFor) {
   Begin("workers: 2 strategy { mirrored {} } max_restarts: 2");
   Vanish(Worker(1));
   Halted(0, 1, 1);
   Formed(0, 2);
-  for (int i = 0; i < 25; ++i) Tick(1);
+  for (int i = 0; i < 200; ++i) Tick(0.1);
   EXPECT_TRUE(end_.ok()) << end_;
-  for (int i = 0; i < 10; ++i) Tick(1);
+  for (int i = 0; i < 40; ++i) Tick(0.1);
   EXPECT_THAT(std::string(end_.message()), HasSubstr("no other worker has the parameters"));
 }
 
-TEST_F(GroupTest, WorkerThatDoesNotLeaveItsGroupInTimeCountsAsLost) {
+TEST_F(MirroredGroupTest, WorkerThatDoesNotLeaveItsGroupInTimeCountsAsLost) {
   Begin();
   Vanish(Worker(1));
   Halted(0, 1, 0);
@@ -393,129 +351,13 @@ TEST_F(GroupTest, WorkerThatDoesNotLeaveItsGroupInTimeCountsAsLost) {
   EXPECT_THAT(journal_, HasSubstr("lost worker 2 it did not leave its group within 30 s"));
 }
 
-TEST_F(GroupTest, JobsOnGpusEndAtTheirFirstLoss) {
+TEST_F(MirroredGroupTest, JobOnGpusEndsAtItsFirstWorkerLoss) {
   Begin("workers: 2 strategy { mirrored {} } device { kind: CUDA }");
   Say(Worker(0), "halted { generation: 1 applied: 0 reason: 'the ring broke' }");
   Vanish(Worker(1));
   Tick(1);
   Tick(3);
   EXPECT_THAT(std::string(end_.message()), HasSubstr("lost worker 1"));
-}
-
-// ------------------------------------------------------------------------------------------ with servers
-
-TEST_F(GroupTest, GroupWithServersContinuesFromTheFewestStepsOfAServer) {
-  Begin(kOnServers);
-  Vanish(Worker(1));
-  EXPECT_THAT(Log(), ElementsAre("w0 halt", "p0 halt", "p1 halt"));
-  Halted(0, 1, 0);
-  Halted(Server(0), 1, 1);
-  EXPECT_THAT(Log(), IsEmpty());
-  Halted(Server(1), 1, 0);
-  EXPECT_THAT(Log(), ElementsAre("w0 form", "p0 form", "p1 form"));
-  EXPECT_EQ(LastForm().step(), 0);
-  EXPECT_EQ(LastForm().group().member_size(), 3);
-  EXPECT_THAT(LastForm().behind(), IsEmpty());
-  Formed(0, 2);
-  Formed(Server(0), 2);
-  EXPECT_THAT(Log(), IsEmpty()) << "a server has not joined yet";
-  Formed(Server(1), 2);
-  EXPECT_THAT(Log(), ElementsAre("w0 run"));
-  EXPECT_EQ(LastRun().first_step(), 0);
-}
-
-TEST_F(GroupTest, WorkerThatLacksTheStepOfAllServersIsBehindThem) {
-  Begin(kOnServers);
-  Vanish(Worker(1));
-  Halted(0, 1, 0);
-  for (const int server : {0, 1}) Halted(Server(server), 1, 1);
-  EXPECT_EQ(LastForm().step(), 1);
-  EXPECT_THAT(LastForm().behind(), ElementsAre(0));
-}
-
-TEST_F(GroupTest, PushesOfAStepThatIsTakenBackAreNotInTheJournal) {
-  Begin(kOnServers);
-  Applied(0, 0, 0, 5, 1);
-  Applied(0, 1, 5, 5, 1);
-  EXPECT_THAT(journal_, Not(HasSubstr("applied"))) << "no worker has recorded the step";
-  Vanish(Worker(1));
-  Halted(0, 1, 0);
-  Halted(Server(0), 1, 1);
-  Halted(Server(1), 1, 0);
-  Formed(0, 2);
-  for (const int server : {0, 1}) Formed(Server(server), 2);
-  Record(0, 0, 0, 10);
-  EXPECT_THAT(journal_, Not(HasSubstr("applied")));
-  for (const int server : {0, 1}) Applied(server, 0, 0, 10, 1);
-  EXPECT_THAT(journal_, HasSubstr("used 0 0 0 10\napplied 0 0 1 0 10 1\napplied 1 0 1 0 10 1\n"));
-}
-
-TEST_F(GroupTest, ReplacementInAJobWithServersReadsTheCheckpointAndJoinsTheServers) {
-  Begin(kOnServers);
-  Vanish(Worker(1));
-  Halted(0, 1, 0);
-  for (const int server : {0, 1}) Halted(Server(server), 1, 0);
-  Formed(0, 2);
-  for (const int server : {0, 1}) Formed(Server(server), 2);
-  Log();
-  JoinAgain(1);
-  EXPECT_THAT(Log(), ElementsAre("w1 setup", "w0 halt", "p0 halt", "p1 halt"));
-  Halted(0, 2, 0);
-  for (const int server : {0, 1}) Halted(Server(server), 2, 0);
-  EXPECT_THAT(Log(), ElementsAre("w0 form", "w1 form", "p0 form", "p1 form"));
-  EXPECT_THAT(LastForm().behind(), ElementsAre(1));
-}
-
-TEST_F(GroupTest, WorkerWhoseExchangeWithServersFailsTwiceCountsAsLost) {
-  Begin(kOnServers);
-  for (const uint32_t generation : {1, 2}) {
-    Say(Worker(1), absl::StrCat("halted { generation: ", generation,
-                                " applied: 0 suspect: 1 reason: 'cannot reach server 0' }"));
-    Halted(0, generation, 0);
-    for (const int server : {0, 1}) Halted(Server(server), generation, 0);
-    for (const int worker : {0, 1}) Formed(worker, generation + 1);
-    for (const int server : {0, 1}) Formed(Server(server), generation + 1);
-  }
-  EXPECT_THAT(journal_, HasSubstr("lost worker 1 exchanges with it failed 2 times in a row"));
-}
-
-TEST_F(GroupTest, OnlyWorkerIsNotGivenUpForItsFailedExchanges) {
-  Begin("workers: 1 strategy { parameter_server { servers: 1 } }");
-  for (const uint32_t generation : {1, 2, 3}) {
-    Say(Worker(0), absl::StrCat("halted { generation: ", generation,
-                                " applied: 0 suspect: 0 reason: 'cannot reach server 0' }"));
-    Halted(Server(0), generation, 0);
-    Formed(0, generation + 1);
-    Formed(Server(0), generation + 1);
-  }
-  EXPECT_THAT(journal_, Not(HasSubstr("lost worker")));
-}
-
-TEST_F(GroupTest, LossOfAServerEndsTheJobWhileAGroupForms) {
-  Begin(kOnServers);
-  Vanish(Worker(1));
-  Vanish(Server(1));
-  Tick(1);
-  Tick(3);
-  EXPECT_THAT(std::string(end_.message()), HasSubstr("lost ps 1"));
-}
-
-TEST_F(GroupTest, LossOfTheOnlyWorkerEndsAJobWithServersWithoutReplacements) {
-  Begin("workers: 1 strategy { parameter_server { servers: 1 } }");
-  Vanish(Worker(0));
-  Halted(Server(0), 1, 1);
-  Tick(1);
-  Tick(3);
-  EXPECT_THAT(std::string(end_.message()),
-              HasSubstr("0 workers are left, and the job needs 1; max_restarts"));
-}
-
-TEST_F(GroupTest, JobWithServersEndsAtItsFirstLossIfItSaysSo) {
-  Begin("workers: 2 strategy { parameter_server { servers: 1 } } elastic { on_loss: END }");
-  Vanish(Worker(1));
-  Tick(3);
-  EXPECT_THAT(std::string(end_.message()), HasSubstr("lost worker 1"));
-  EXPECT_THAT(Log(), Not(Contains("w0 halt")));
 }
 
 }  // namespace

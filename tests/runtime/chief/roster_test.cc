@@ -126,10 +126,25 @@ TEST_F(RosterTest, FirstOnHostIgnoresLostTasks) {
 TEST_F(RosterTest, TimeBeforeTheFirstSearchForSilentTasks_DoesNotCountAsSilence) {
   Join(0, "a");
   roster_.at(Worker(0)).last_heard = kSecond;
-  const auto silent = [this](int seconds) { return roster_.FindSilent(seconds * kSecond, 10 * kSecond); };
+  const auto silent = [this](int seconds) {
+    return roster_.FindSilent(seconds * kSecond, [](TaskId) { return 10 * kSecond; });
+  };
   EXPECT_THAT(silent(60), ElementsAre()) << "the chief itself did nothing for a minute";
-  for (const int seconds : {64, 68}) EXPECT_THAT(silent(seconds), ElementsAre());
+  for (const int seconds : {62, 64, 66, 68, 70}) EXPECT_THAT(silent(seconds), ElementsAre());
   EXPECT_THAT(silent(72), ElementsAre(Worker(0)));
+}
+
+TEST_F(RosterTest, EachSilentTaskHasItsOwnPatience) {
+  for (int i = 0; i < 2; ++i) {
+    Join(i, "a");
+    roster_.at(Worker(i)).last_heard = kSecond;
+  }
+  const auto patience = [](TaskId id) { return (id.index == 0 ? 1 : 10) * kSecond; };
+  std::vector<TaskId> silent;
+  for (Nanoseconds now = kSecond; now <= 4 * kSecond; now += 100 * kMillisecond) {
+    silent = roster_.FindSilent(now, patience);
+  }
+  EXPECT_THAT(silent, ElementsAre(Worker(0)));
 }
 
 TEST_F(RosterTest, TaskSilentForTwoSecondsIsLate) {

@@ -179,8 +179,9 @@ TEST_F(TfrecordTest, ErrorNamesFeaturesThatAreMissingOrHaveWrongSizes) {
   const std::string good = Record(Sample("abcd", {1}));
   proto::Job job = JobOf(good);
   job.mutable_data()->mutable_tfrecord()->set_label_feature("class");
-  EXPECT_THAT(ErrorOf(job), AllOf(HasSubstr("record 0 has no feature \"class\" but \"image\", \"label\""),
-                                  HasSubstr("data.tfrecord.label_feature")));
+  EXPECT_THAT(ErrorOf(job),
+              AllOf(HasSubstr("record 0 has no feature \"class\": the record has only \"image\", \"label\""),
+                    HasSubstr("data.tfrecord.label_feature")));
   EXPECT_THAT(ErrorOf(JobOf(good, {3, 3})),
               AllOf(HasSubstr("\"image\" holds 4 bytes"), HasSubstr("data.tfrecord.shape")));
   EXPECT_THAT(ErrorOf(JobOf(good, {})), HasSubstr("give their shape in data.tfrecord.shape"));
@@ -235,7 +236,7 @@ TEST_F(TfrecordTest, LastOfSeveralFeaturesOfOneNameIsUsed) {
 TEST_F(TfrecordTest, MissingFeatureIsNotTakenFromThePreviousRecord) {
   const std::string good = Record(Sample("abcd", {1}));
   EXPECT_THAT(ErrorOf(JobOf(good + Record(Sample("efgh", {}))), 1),
-              HasSubstr("record 1 has no feature \"label\" but \"image\""));
+              HasSubstr("record 1 has no feature \"label\": the record has only \"image\""));
   proto::Example example;
   TETHYS_CHECK(example.ParseFromString(Sample("efgh", {2})));
   (*example.mutable_features()->mutable_feature())["label"].clear_int64_list();
@@ -278,7 +279,7 @@ TEST_F(TfrecordTest, DamagedGzipNamesTheFileAndLeavesNoCacheEntry) {
         << size;
   }
   std::string changed = packed;
-  changed[packed.size() - 6] ^= 1;  // A bit of the checksum.
+  changed[packed.size() - 6] ^= 1;  // Flips a bit of the checksum.
   for (const std::string& damaged : {changed, packed + "more"}) {
     EXPECT_THAT(ErrorOf(JobOf(damaged)), AllOf(HasSubstr("a.tfrecord"), HasSubstr("gzip stream is damaged")));
   }
@@ -340,7 +341,8 @@ TEST_F(RecordIndexTest, IndexIsReadInPlaceOfTheRecordsWhenAFileIsOpenedAgain) {
   const proto::Job job = LargeJob();
   ExpectSamples(job);
   ASSERT_THAT(Names(), ::testing::ElementsAre(::testing::StartsWith("records-")));
-  // An index that leaves out the last record is used as it is: the lengths of records are not read again.
+  // The index is changed so that it lacks the last record. The source uses this index and does not read the
+  // lengths of the records again.
   const std::string path = directory_.Path("cache/" + Names().at(0)), index = ReadFile(path).value();
   const auto* const bytes = reinterpret_cast<const uint8_t*>(index.data());
   RecordIndexContent content =
@@ -434,7 +436,7 @@ TEST_F(TfrecordTest, PicturesOfDifferentSizesAreResizedToOneSize) {
   EXPECT_THAT(labels, ::testing::ElementsAre(4, 4, 5, 5, 6, 6, 7, 7));
 }
 
-TEST_F(TfrecordTest, OneColourPictureGivesAllSamplesColourChannels) {
+TEST_F(TfrecordTest, OnePictureInColourGivesAllSamplesThreeChannels) {
   const std::string grey = testing::Png({7, 7, 7, 7}, 2, 2, 1);
   const std::string red = testing::Png({9, 0, 0, 9, 0, 0, 9, 0, 0, 9, 0, 0}, 2, 2, 3);
   const Datasets data = LoadDatasets(JobOf(Record(Sample(grey, {1})) + Record(Sample(red, {2})), {})).value();
