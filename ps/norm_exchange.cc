@@ -63,7 +63,7 @@ absl::StatusOr<NormExchange::Next> NormExchange::Take(const Frame& frame, Payloa
                       : frame.kind == FrameKind::kCommit ? committed
                                                          : 0;
   TETHYS_RETURN_IF_ERROR(CheckExchange(frame, payload, inbox, values, sent));
-  const bool current = frame.sequence == inbox.push.sequence;
+  const bool current = frame.sequence == inbox.push.sequence && frame.sequence != inbox.applied.sequence;
   if (frame.kind == FrameKind::kMeasure) return TakeMeasure(frame, payload, current);
   if (frame.kind == FrameKind::kCommit) return TakeCommit(frame, payload, current);
   return current && !holds_step() ? Next::kWait : Next::kAnswer;

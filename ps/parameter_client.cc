@@ -3,17 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "ps/link_loop.h"
 #include "ps/payload.h"
 #include "ps/server_link.h"
 #include "runtime/base/crc32c.h"
 #include "runtime/base/socket.h"
-#include "runtime/base/thread.h"
 
 namespace tethys {
 namespace {
-
-// How long the destructor waits for gRPC to finish writes that are in progress.
-constexpr Nanoseconds kDrainTime = 200 * kMillisecond;
 
 // A message, sent and answered in every step.
 struct Message {
@@ -102,12 +99,12 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
  public:
   explicit GrpcParameterClient(ParameterClientOptions options) : options_(std::move(options)) {
     for (size_t server = 0; server < options_.servers.size(); ++server) {
-      links_.push_back(std::make_unique<ServerLink>(*this, mu_, queue_, options_, static_cast<int>(server)));
+      links_.push_back(std::make_unique<ServerLink>(*this, mu_, loop_.queue(), options_, static_cast<int>(server)));
     }
     MutexLock lock(mu_);
     outboxes_.resize(links_.size());
     // If no thread can be started, every call returns this error.
-    broken_ = thread_.Start([this] { Loop(); });
+    broken_ = loop_.Start();
     if (!broken_.ok()) return;
     for (const auto& link : links_) link->Connect();
   }
@@ -123,8 +120,6 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
   int64_t bytes_in() const override;
 
  private:
-  void Loop();
-  void AwaitDrained();
   std::string ServerName(int server) const;
   void Queue(int index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The length of the payload of the answer to `sent`.
@@ -140,18 +135,15 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
   void OnBroken(int server, const absl::Status& status) override ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   const ParameterClientOptions options_;
-  grpc::CompletionQueue queue_;
+  LinkLoop loop_;
   std::vector<std::unique_ptr<ServerLink>> links_;  // One link per server; guarded by mu_.
   // Only SetMessages changes the list. mu_ always guards a message's `state`, `queued` and `frame`. mu_
   // guards `payload` and `answer` while the message is kReady or kSent; otherwise the training thread owns
   // these two.
   std::vector<std::unique_ptr<Message>> messages_;
-  Thread thread_;
 
   mutable Mutex mu_;
   CondVar answered_;
-  CondVar drained_changed_;
-  bool drained_ ABSL_GUARDED_BY(mu_) = false;  // The queue has been shut down and holds no completion.
   // The message whose answer wakes the training thread.
   const Message* awaited_ ABSL_GUARDED_BY(mu_) = nullptr;
   int outstanding_ ABSL_GUARDED_BY(mu_) = 0;
@@ -167,35 +159,9 @@ GrpcParameterClient::~GrpcParameterClient() {
   {
     MutexLock lock(mu_);
     for (const auto& link : links_) link->Stop();
-    queue_.Shutdown();
+    loop_.ShutDown();
   }
-  if (!thread_.running()) Loop();  // Handles the completions that are left in the queue.
-  AwaitDrained();
-  thread_.Join();
-}
-
-// gRPC ends a cancelled call only after it has finished writes in progress, which read the caller's memory.
-// If the calls do not end within kDrainTime, the connections to the servers are shut down.
-void GrpcParameterClient::AwaitDrained() {
-  {
-    MutexLock lock(mu_);
-    while (!drained_ && drained_changed_.WaitFor(mu_, kDrainTime)) {
-    }
-    if (drained_) return;
-  }
-  for (const ServerAddress& server : options_.servers) {
-    const absl::StatusOr<HostPort> address = ParseHostPort(server.address);
-    if (address.ok()) ShutDownConnectionsTo(*address);
-  }
-}
-
-void GrpcParameterClient::Loop() {
-  void* tag = nullptr;
-  bool ok = false;
-  while (queue_.Next(&tag, &ok)) static_cast<Completion*>(tag)->Run(ok);
-  MutexLock lock(mu_);
-  drained_ = true;
-  drained_changed_.NotifyAll();
+  loop_.Join(options_.servers);
 }
 
 std::string GrpcParameterClient::ServerName(int server) const {

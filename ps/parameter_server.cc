@@ -8,8 +8,10 @@
 #include <deque>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "ps/served_store.h"
 #include "ps/server_call.h"
+#include "ps/shard_copies.h"
 #include "runtime/base/crc32c.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/mutex.h"
@@ -19,6 +21,7 @@
 #include "runtime/cluster/group_place.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/cluster/keep_alive.h"
+#include "runtime/cluster/task_id.h"
 
 namespace tethys {
 namespace {
@@ -43,6 +46,9 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   absl::Status Fence(const proto::Fence& fence) override;
   absl::Status Halt() override;
   absl::Status JoinGroup(const proto::Group& group, int64_t version) override;
+  absl::Status ExchangeCopies(const proto::Form& form, Nanoseconds patience) override;
+  void Interrupt(uint32_t generation) override;
+  absl::optional<int64_t> CopyVersion() override;
   bool has_shards() const override {
     return served_ != nullptr && !served_->store->layout().shards().empty();
   }
@@ -58,15 +64,20 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   absl::Status OnMessage(ServerCall& call, const ReceivedMessage& message) override;
   void OnEnd(ServerCall& call) override;
   void AnswerChallenge(ServerCall& call);
-  absl::StatusOr<int> Authenticate(const ServerCall& call);
+  absl::StatusOr<TaskId> Authenticate(const ServerCall& call);
+  absl::Status OnCopy(ServerCall& call, const ReceivedMessage& message);
   void Reply(const ParameterReply& reply) override;
   void ReplyNorm(const NormReply& reply) override;
   bool HasChecksums() const {
     return !options_.tls.has_value() && (!IsLoopback(address_) || options_.checksums_on_loopback);
   }
   void Record(const proto::AppliedPush& push) override;
+  void Copy(Range local, int64_t version) override { copies_->Copy(local, version); }
   void Fail(const absl::Status& status) override;
   void RunPosted();
+
+  // Runs `function` on the loop, later. Called on any thread.
+  void Post(std::function<void()> function);
 
   // Runs `function` on the loop and returns its result. Called on any other thread.
   absl::Status OnLoop(absl::FunctionRef<absl::Status()> function);
@@ -92,6 +103,7 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   std::map<ServerCall*, std::unique_ptr<ServerCall>> calls_;
   std::vector<ServerCall*> streams_;  // The newest stream of each worker by its rank, or null.
   std::shared_ptr<ServedStore> served_;
+  std::unique_ptr<ShardCopies> copies_;  // Null unless servers keep copies; set by Configure.
   bool serving_ = false;
   bool failed_ = false;
   bool stopping_ = false;
@@ -125,6 +137,7 @@ absl::Status GrpcParameterServer::Listen() {
 }
 
 GrpcParameterServer::~GrpcParameterServer() {
+  if (copies_ != nullptr) copies_->Leave();
   if (thread_.running()) {
     OnLoop([this] {
       stopping_ = true;
@@ -153,20 +166,23 @@ void GrpcParameterServer::Loop() {
 absl::Status GrpcParameterServer::OnLoop(absl::FunctionRef<absl::Status()> function) {
   absl::Status result;
   bool done = false;
-  MutexLock lock(mu_);
-  posted_.push_back([&] {
+  Post([&] {
     absl::Status status = function();
     MutexLock done_lock(mu_);
     result = std::move(status);
     done = true;
     posted_done_.NotifyAll();
   });
-  if (!wake_pending_) {
-    wake_pending_ = true;
-    wake_alarm_.Set(queue_.get(), gpr_now(GPR_CLOCK_REALTIME), &woken_);
-  }
+  MutexLock lock(mu_);
   while (!done) posted_done_.Wait(mu_);
   return result;
+}
+
+void GrpcParameterServer::Post(std::function<void()> function) {
+  MutexLock lock(mu_);
+  posted_.push_back(std::move(function));
+  if (std::exchange(wake_pending_, true)) return;
+  wake_alarm_.Set(queue_.get(), gpr_now(GPR_CLOCK_REALTIME), &woken_);
 }
 
 void GrpcParameterServer::RunPosted() {
@@ -187,8 +203,18 @@ absl::Status GrpcParameterServer::Configure(const proto::JobPlan& plan, int serv
     if (served_ != nullptr)
       return absl::FailedPreconditionError("the parameter server is configured already");
     TETHYS_ASSIGN_OR_RETURN(served_, ServedStore::Create(plan, server_index, generation, options_.threads));
-    served_->expected.job_id = options_.job_id;
     streams_.assign(served_->store->workers().size(), nullptr);
+    if (!CopiesShards(plan)) return absl::OkStatus();
+    ShardCopies::Options copies;
+    copies.client.token = options_.token;
+    copies.client.tls = options_.tls;
+    copies.client.checksums_on_loopback = options_.checksums_on_loopback;
+    copies.client.clock = options_.clock;
+    copies.on_copied = [this](int64_t version) {
+      Post([this, version] { served_->store->OnCopied(version, *this); });
+    };
+    copies.on_refused = [this](const absl::Status& status) { Post([this, status] { Fail(status); }); };
+    TETHYS_ASSIGN_OR_RETURN(copies_, ShardCopies::Create(std::move(copies), plan, server_index, served_));
     return absl::OkStatus();
   });
 }
@@ -236,6 +262,7 @@ absl::Status GrpcParameterServer::Fence(const proto::Fence& fence) {
 }
 
 absl::Status GrpcParameterServer::Halt() {
+  if (copies_ != nullptr) copies_->Leave();
   return OnLoop([this] {
     serving_ = false;
     // Workers of the next group may call before this server has joined the group.
@@ -243,6 +270,9 @@ absl::Status GrpcParameterServer::Halt() {
     for (ServerCall*& stream : streams_) {
       if (stream != nullptr) stream->End(absl::UnavailableError("the group of workers was halted"));
       stream = nullptr;
+    }
+    for (const auto& [call, owned] : calls_) {
+      if (call->from_server()) call->End(absl::UnavailableError("the group of servers was halted"));
     }
     return absl::OkStatus();
   });
@@ -253,11 +283,35 @@ absl::Status GrpcParameterServer::JoinGroup(const proto::Group& group, int64_t v
     if (served_ == nullptr) return absl::FailedPreconditionError("the parameter server is not configured");
     TETHYS_RETURN_IF_ERROR(served_->store->StepBack(version, group.generation(), WorkersIn(group)));
     version_ = version;
+    if (copies_ != nullptr) copies_->StepBack(version);
     served_->expected.generation = group.generation();
     streams_.assign(served_->store->workers().size(), nullptr);
-    serving_ = true;
     return absl::OkStatus();
   });
+}
+
+absl::Status GrpcParameterServer::ExchangeCopies(const proto::Form& form, Nanoseconds patience) {
+  if (copies_ == nullptr) return absl::OkStatus();
+  const bool restores = has_shards() && absl::c_linear_search(form.restored(), copies_->server());
+  if (restores) TETHYS_RETURN_IF_ERROR(OnLoop([this] { return copies_->ExpectShards(); }));
+  TETHYS_RETURN_IF_ERROR(copies_->Join(form, restores, patience));
+  return OnLoop([this] {
+    version_ = served_->store->version();
+    return absl::OkStatus();
+  });
+}
+
+void GrpcParameterServer::Interrupt(uint32_t generation) {
+  if (copies_ != nullptr) copies_->Interrupt(generation);
+}
+
+absl::optional<int64_t> GrpcParameterServer::CopyVersion() {
+  absl::optional<int64_t> version;
+  OnLoop([&] {
+    if (copies_ != nullptr) version = copies_->kept_version();
+    return absl::OkStatus();
+  }).IgnoreError();
+  return version;
 }
 
 proto::AppliedPushes GrpcParameterServer::TakeApplied() {
@@ -294,20 +348,23 @@ void GrpcParameterServer::OnArrival(ServerCall& call) {
     call.End(absl::UnimplementedError(absl::StrCat("a parameter server has no method ", call.method())));
     return;
   }
-  const absl::StatusOr<int> rank = Authenticate(call);
-  if (!rank.ok()) {
-    // A worker that calls before this server has joined the group tries again.
-    if (!absl::IsUnavailable(rank.status())) {
-      TETHYS_LOG(Warning, "refused ", call.peer(), ": ", StatusText(rank.status()));
+  const absl::StatusOr<TaskId> caller = Authenticate(call);
+  if (!caller.ok()) {
+    // A caller that calls before this server has joined the group tries again.
+    if (!absl::IsUnavailable(caller.status())) {
+      TETHYS_LOG(Warning, "refused ", call.peer(), ": ", StatusText(caller.status()));
     }
-    call.End(rank.status());
+    call.End(caller.status());
     return;
   }
-  if (streams_[*rank] != nullptr) {
-    streams_[*rank]->End(absl::AbortedError("a newer connection of this worker has taken over"));
+  const int index = caller->index;
+  if (caller->role == proto::PS) return call.Receive(index, true);
+  const int rank = served_->RankOf(index);
+  if (streams_[rank] != nullptr) {
+    streams_[rank]->End(absl::AbortedError("a newer connection of this worker has taken over"));
   }
-  streams_[*rank] = &call;
-  call.Receive(*rank);
+  streams_[rank] = &call;
+  call.Receive(rank);
 }
 
 void GrpcParameterServer::AnswerChallenge(ServerCall& call) {
@@ -316,7 +373,8 @@ void GrpcParameterServer::AnswerChallenge(ServerCall& call) {
   call.AnswerAndEnd(MakeMessage(grpc::Slice(challenge.SerializeAsString()), grpc::Slice()));
 }
 
-absl::StatusOr<int> GrpcParameterServer::Authenticate(const ServerCall& call) {
+// Returns the caller: a worker of the group, or a server that may send copies.
+absl::StatusOr<TaskId> GrpcParameterServer::Authenticate(const ServerCall& call) {
   proto::Handshake handshake;
   const absl::Status invalid =
       absl::UnauthenticatedError("no valid handshake: this port serves the workers of one job");
@@ -327,7 +385,12 @@ absl::StatusOr<int> GrpcParameterServer::Authenticate(const ServerCall& call) {
   TETHYS_RETURN_IF_ERROR(CheckHandshake(options_.token, handshake.nonce(), expected, handshake));
   if (!nonces_.Redeem(handshake.nonce())) return invalid;
   TETHYS_RETURN_IF_ERROR(CheckCaller(options_.tls, call.auth_context(), handshake));
-  if (!serving_) return absl::UnavailableError("the parameter server is not ready yet: try again");
+  const TaskId caller = {handshake.role(), handshake.index()};
+  const bool copies = caller.role == proto::PS && copies_ != nullptr && copies_->Expects(caller.index);
+  if (copies ? served_->expected.generation == 0 : !serving_) {
+    return absl::UnavailableError("the parameter server is not ready yet: try again");
+  }
+  if (copies) return caller;
   const int rank = handshake.role() == proto::WORKER ? served_->RankOf(handshake.index()) : -1;
   if (rank < 0) {
     return absl::FailedPreconditionError(
@@ -337,7 +400,7 @@ absl::StatusOr<int> GrpcParameterServer::Authenticate(const ServerCall& call) {
   if (handshake.incarnation() < served_->store->incarnation(rank)) {
     return absl::FailedPreconditionError("this worker was declared lost: the job goes on without it");
   }
-  return rank;
+  return caller;
 }
 
 void GrpcParameterServer::OnEnd(ServerCall& call) {
@@ -347,7 +410,22 @@ void GrpcParameterServer::OnEnd(ServerCall& call) {
   calls_.erase(&call);
 }
 
+absl::Status GrpcParameterServer::OnCopy(ServerCall& call, const ReceivedMessage& message) {
+  const Frame& frame = message.frame();
+  const uint32_t generation = served_->expected.generation;
+  if (generation == 0 || frame.generation != generation) {
+    return absl::UnavailableError(absl::StrCat("the group of generation ", frame.generation, " was halted"));
+  }
+  TETHYS_ASSIGN_OR_RETURN(absl::optional<Frame> answer, copies_->Take(frame, message.payload()));
+  if (!answer.has_value()) return absl::OkStatus();
+  char header[kFrameBytes];
+  answer->EncodeTo(header);
+  call.Send(MakeMessage(grpc::Slice(header, kFrameBytes), grpc::Slice()));
+  return absl::OkStatus();
+}
+
 absl::Status GrpcParameterServer::OnMessage(ServerCall& call, const ReceivedMessage& message) {
+  if (call.from_server()) return OnCopy(call, message);
   const Frame& frame = message.frame();
   if (static_cast<int64_t>(frame.rank) != call.rank()) {
     return absl::InvalidArgumentError(absl::StrCat("this is the stream of the worker of rank ", call.rank(),

@@ -4,12 +4,15 @@
 //   auto server = ParameterServer::Start(options);   listens; refuses workers for now
 //   server->Configure(plan, index, generation);      creates the store with initial values
 //   server->Restore(version, write);                 only if the job resumes
+//   server->ExchangeCopies(form, patience);          only if servers keep copies (CopiesShards)
 //   server->Serve();                                 accepts workers
 //
 // If the job forms new groups (runtime/chief/group_membership.h), these calls follow, any number of times:
 //
 //   server->Halt();                                  ends all streams; makes no update from now on
-//   server->JoinGroup(group, version);               steps back to the version, and serves the new group
+//   server->JoinGroup(group, version);               steps back to the version, for the new group
+//   server->ExchangeCopies(form, patience);          only if servers keep copies
+//   server->Serve();
 //
 // One thread, the loop, runs the completion queue, reads frames, changes the store and writes answers; no
 // other thread touches parameters. All public methods may be called from any other thread; the blocking ones
@@ -82,9 +85,18 @@ class ParameterServer {
   // Ends the streams of all workers and refuses workers until JoinGroup, so that version() stays the same.
   // Blocks.
   virtual absl::Status Halt() = 0;
-  // Serves the workers of `group`, with the parameters of `version`. Has the errors of
+  // Gets ready for the workers of `group`, with the parameters of `version`. Has the errors of
   // ParameterStore::StepBack. Blocks.
   virtual absl::Status JoinGroup(const proto::Group& group, int64_t version) = 0;
+  // Exchanges copies of shards with the other servers of the group (ShardCopies::Join). If form.restored
+  // contains this server, it then has the values of its shards after form.step() steps. Blocks. Returns the
+  // errors of ShardCopies::Join, and ResourceExhausted: this host has too little memory.
+  virtual absl::Status ExchangeCopies(const proto::Form& form, Nanoseconds patience) = 0;
+  // Ends ExchangeCopies for the group of this generation and for earlier groups. Requires Configure. Does not
+  // block.
+  virtual void Interrupt(uint32_t generation) = 0;
+  // The version of this server's copy of another server's shards; nullopt: it has no copy. Blocks.
+  virtual absl::optional<int64_t> CopyVersion() = 0;
   // True if the server holds a shard. Requires Configure.
   virtual bool has_shards() const = 0;
 

@@ -92,7 +92,9 @@ absl::Status ParameterStore::OnPush(const Frame& frame, PayloadPieces payload, S
   TETHYS_ASSIGN_OR_RETURN(const Range local, layout_.ToLocal(frame.range_begin, frame.range_count));
   PushInbox& inbox = inboxes_[frame.rank];
   if (frame.sequence != 0 && frame.sequence == inbox.applied.sequence) {
-    actions.Reply(AnswerTo(frame, local));
+    // Before the copy has the update, only parts that have been answered are answered again.
+    const PushParts::Part* const part = inbox.parts.Find(local);
+    if (!uncopied_.has_value() || (part != nullptr && part->answered)) actions.Reply(AnswerTo(frame, local));
     return absl::OkStatus();
   }
   TETHYS_RETURN_IF_ERROR(checks_.CheckPart(frame, payload, inbox, *rule_, version_));
@@ -264,6 +266,7 @@ absl::Status ParameterStore::StepBack(int64_t version, uint32_t generation, cons
   if (whole) --staleness_histogram_[0];
   version_ = version;
   updated_ = 0;
+  uncopied_.reset();
   norms_.Drop();
   gradients_.ForgetAll();
   Serve(workers);

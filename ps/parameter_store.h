@@ -27,6 +27,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "ps/arrival_count.h"
 #include "ps/frame_checks.h"
 #include "ps/norm_exchange.h"
@@ -43,7 +44,8 @@ namespace tethys {
 // known to be finite, and no event comes between its parts. The same holds for an update in lock step that
 // depends on norms, except that LAMB already changes slots when it measures the variables. Other updates in
 // lock step begin earlier, so that answers are sent while gradients still arrive. Such an update ends when
-// every part of every worker is applied, and it is recorded before the last answer. If an update cannot end,
+// every part of every worker is applied, and it is recorded before the last answer. If the shards have a copy,
+// the last answers are sent once the copy contains the update. If an update cannot end,
 // ForEachShard fails from then on, so no checkpoint contains an unfinished update. After an error of the
 // update itself, pushes and pulls fail, too.
 // 2. A push (worker, incarnation, sequence) is applied at most once. A repeat of an updated part is answered
@@ -78,6 +80,9 @@ class ParameterStore {
   // InvalidArgument: the job has no such worker. FailedPrecondition: in lock step the worker's push, or the
   // step of this push, is incomplete and cannot be completed without the worker.
   absl::Status OnFence(const proto::Fence& fence, StoreActions& actions);
+  // With StoreConfig::copied: the copy of the shards has the values of `version`. Sends the last answers of
+  // the step that made this version, unless they were sent already.
+  void OnCopied(int64_t version, StoreActions& actions);
   // The worker's incarnation; frames of earlier incarnations are refused.
   uint32_t incarnation(int worker) const { return inboxes_[worker].incarnation; }
 
@@ -88,6 +93,8 @@ class ParameterStore {
   int64_t version() const { return version_; }
   bool lock_step() const { return lock_step_; }
   const float* parameters() const { return state_.parameters(); }
+  // The parameters, then each slot, in the layout of the server's memory.
+  std::vector<const float*> values() const { return state_.values(); }
   // For each staleness, the number of updates whose stalest push had this staleness.
   const std::map<int64_t, int64_t>& staleness_histogram() const { return staleness_histogram_; }
 
@@ -127,6 +134,8 @@ class ParameterStore {
   // In lock step: updates the elements whose last missing gradient came with part `local` of `worker`.
   absl::Status UpdateArrived(int worker, Range local, StoreActions& actions);
   absl::Status UpdateRange(const Update& update, StoreActions& actions);
+  // Ends the pushes of all workers after the update of `last`, the last range.
+  void EndStep(Range last, StoreActions& actions);
   // True if the current step measures the gradient noise.
   bool MeasuresNoise() const;
 
@@ -174,6 +183,8 @@ class ParameterStore {
   int64_t version_ = 0;
   int64_t updated_ = 0;    // In lock step: elements of shards that are already at version_ + 1.
   double sum_square_ = 0;  // ParameterReply::sum_square of the current or last step.
+  // The last range of a step whose last answers wait for OnCopied.
+  absl::optional<Range> uncopied_;
   absl::Status broken_;    // The fatal error, returned to every later push and pull.
   std::map<int64_t, int64_t> staleness_histogram_;
 };

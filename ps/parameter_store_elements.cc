@@ -1,6 +1,8 @@
 // The update in lock step. An element is updated as soon as its gradients from all workers have arrived, so
 // that its new value is sent while gradients of other elements still arrive. Both directions of the
 // full-duplex link are then used at the same time.
+#include <utility>
+
 #include "ps/parameter_store.h"
 #include "runtime/strategy.h"
 
@@ -33,17 +35,32 @@ absl::Status ParameterStore::UpdateRange(const Update& update, StoreActions& act
   TETHYS_RETURN_IF_ERROR(state_.Apply(update, gradients_.sums()));
   gradients_.Clear(local);
   updated_ += layout_.ElementsIn(local);
-  const bool last = updated_ == layout_.element_count();
-  if (last) {
-    updated_ = 0;
-    arrived_.Clear();
-    CountUpdate(all_workers_, actions);
+  if (config_.copied) actions.Copy(local, version_ + 1);
+  if (updated_ < layout_.element_count()) {
+    for (const int worker : all_workers_) AnswerUpdated(worker, local, actions);
+    return absl::OkStatus();
   }
-  for (const int worker : all_workers_) {
-    AnswerUpdated(worker, local, actions);
-    if (last) EndPush(worker, actions);
+  updated_ = 0;
+  arrived_.Clear();
+  CountUpdate(all_workers_, actions);
+  if (config_.copied) {
+    uncopied_ = local;
+  } else {
+    EndStep(local, actions);
   }
   return absl::OkStatus();
+}
+
+void ParameterStore::OnCopied(int64_t version, StoreActions& actions) {
+  if (version != version_ || !uncopied_.has_value()) return;
+  EndStep(*std::exchange(uncopied_, absl::nullopt), actions);
+}
+
+void ParameterStore::EndStep(Range last, StoreActions& actions) {
+  for (const int worker : all_workers_) {
+    AnswerUpdated(worker, last, actions);
+    EndPush(worker, actions);
+  }
 }
 
 }  // namespace tethys

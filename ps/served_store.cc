@@ -51,7 +51,8 @@ absl::StatusOr<std::shared_ptr<ServedStore>> ServedStore::Create(const proto::Jo
                                          .global_batch = plan.global_batch(),
                                          .clip_norm = clip_norm,
                                          .measures = MeasuresOnServers(plan.job()),
-                                         .keeps_undo = FormsNewGroups(plan)},
+                                         .keeps_undo = FormsNewGroups(plan),
+                                         .copied = CopiesShards(plan)},
                              std::move(layout), std::move(optimizer), *served->stream));
   TETHYS_RETURN_IF_ERROR(
       served->store->ForEachShard([&](int slot, int64_t arena_begin, absl::Span<float> values) {

@@ -49,8 +49,9 @@ void ServerCall::AnswerAndEnd(const grpc::ByteBuffer& answer) {
   stream_.WriteAndFinish(answer, grpc::WriteOptions(), grpc::Status::OK, &finished_);
 }
 
-void ServerCall::Receive(int rank) {
+void ServerCall::Receive(int rank, bool from_server) {
   rank_ = rank;
+  from_server_ = from_server;
   StartRead();
 }
 

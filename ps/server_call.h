@@ -38,11 +38,14 @@ class ServerCall {
   std::string Metadata(const std::string& key) const;
   const grpc::AuthContext& auth_context() const { return *context_.auth_context(); }
   int rank() const { return rank_; }
+  // True if the caller is another server, whose index is rank().
+  bool from_server() const { return from_server_; }
 
   // Sends the only answer to an arrived call and ends the call.
   void AnswerAndEnd(const grpc::ByteBuffer& answer);
-  // Receives messages of an arrived call as the stream of the worker with this rank.
-  void Receive(int rank);
+  // Receives messages of an arrived call, as the stream of the worker with this rank or, with `from_server`,
+  // of the server with this index.
+  void Receive(int rank, bool from_server = false);
 
   void Send(grpc::ByteBuffer message);
   // Ends the call; later messages are dropped. May be called more than once; the first status counts.
@@ -64,6 +67,7 @@ class ServerCall {
   grpc::GenericServerAsyncReaderWriter stream_;
   std::string peer_;
   int rank_ = -1;
+  bool from_server_ = false;
 
   Completion arrived_;
   Completion read_;

@@ -1,8 +1,13 @@
 #include "ps/server_process.h"
 
+#include <algorithm>
+#include <atomic>
 #include <memory>
+#include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/types/optional.h"
 #include "ps/data_stream.h"
 #include "runtime/cluster/task_session.h"
 
@@ -12,30 +17,33 @@ namespace {
 class ServerTask final : public TaskLife {
  public:
   ServerTask(const TaskOptions& options, TaskSession& session, ParameterServer& server)
-      : options_(options), session_(session), server_(server) {}
+      : options_(options), session_(session), server_(server) {
+    session.CallOnHalt([this](const proto::Halt& halt) { OnHalt(halt.generation()); });
+  }
+  ~ServerTask() override { session_.CallOnHalt(nullptr); }
 
   absl::Status SetUp(const proto::Setup& setup) override {
     setup_ = setup;
     return absl::OkStatus();
   }
 
-  absl::Status JoinGroup(const proto::Form& form, proto::Formed&) override {
-    if (std::exchange(joined_, true)) return server_.JoinGroup(form.group(), form.step());
-    TETHYS_RETURN_IF_ERROR(server_.Configure(setup_.plan(), options_.index, form.group().generation()));
-    if (setup_.restore()) {
-      TETHYS_RETURN_IF_ERROR(
-          server_.Restore(setup_.state().step(), [&](int slot, int64_t begin, absl::Span<float> out) {
-            // Without restore_slots, the slots in `out` keep their initial values.
-            if (slot > 0 && !setup_.restore_slots()) return absl::OkStatus();
-            return session_.ReadCheckpoint(slot, begin, out);
-          }));
-    }
+  absl::Status JoinGroup(const proto::Form& form, proto::Formed& formed) override {
+    trouble_ = Trouble::kFailure;
+    TETHYS_RETURN_IF_ERROR(TakeParameters(form));
+    const Nanoseconds begin = clock_.Now();
+    const absl::Status exchanged = server_.ExchangeCopies(form, Patience());
+    if (!exchanged.ok()) return Left(exchanged);
+    formed.set_copy_ns(clock_.Now() - begin);
+    has_values_ = true;
     return server_.Serve();
   }
 
+  Trouble trouble() const override { return trouble_; }
   // The server makes no update between its answer to Halt and the next group.
   void FillHalted(proto::Halted& halted) override {
-    if (server_.has_shards()) halted.set_applied(server_.version());
+    if (has_values_ && server_.has_shards()) halted.set_applied(server_.version());
+    if (const absl::optional<int64_t> copy = server_.CopyVersion(); copy.has_value()) halted.set_copy(*copy);
+    if (std::exchange(trouble_, Trouble::kFailure) == Trouble::kBroken) halted.set_reason(broken_);
   }
   absl::Status LeaveGroup() override { return server_.Halt(); }
 
@@ -59,6 +67,47 @@ class ServerTask final : public TaskLife {
   int64_t step() const override { return server_.version(); }
 
  private:
+  // Called by the session's reader thread.
+  void OnHalt(uint32_t generation) {
+    halted_ = std::max<uint32_t>(halted_, generation);
+    if (configured_) server_.Interrupt(halted_);
+  }
+
+  absl::Status TakeParameters(const proto::Form& form) {
+    if (std::exchange(joined_, true)) {
+      if (!has_values_) {  // An earlier group was halted before this server had taken its shards.
+        TETHYS_RETURN_IF_ERROR(server_.Restore(form.step(), [](int, int64_t, absl::Span<float>) {
+          return absl::OkStatus();
+        }));
+      }
+      return server_.JoinGroup(form.group(), form.step());
+    }
+    TETHYS_RETURN_IF_ERROR(server_.Configure(setup_.plan(), options_.index, form.group().generation()));
+    configured_ = true;
+    server_.Interrupt(halted_);
+    // A server that replaces a lost server takes its shards from their copy instead.
+    has_values_ = !absl::c_linear_search(form.restored(), options_.index);
+    if (!setup_.restore() || !has_values_) return absl::OkStatus();
+    return server_.Restore(setup_.state().step(), [&](int slot, int64_t begin, absl::Span<float> out) {
+      // Without restore_slots, the slots in `out` keep their initial values.
+      if (slot > 0 && !setup_.restore_slots()) return absl::OkStatus();
+      return session_.ReadCheckpoint(slot, begin, out);
+    });
+  }
+
+  Nanoseconds Patience() const { return FromSeconds(setup_.plan().job().timeouts().start()); }
+
+  // Notes what the error of an exchange of copies means.
+  absl::Status Left(const absl::Status& failed) {
+    if (absl::IsAborted(failed)) {
+      trouble_ = Trouble::kHalted;
+    } else if (absl::IsDeadlineExceeded(failed)) {
+      trouble_ = Trouble::kBroken;
+      broken_ = std::string(failed.message());
+    }
+    return failed;
+  }
+
   absl::Status Fence(const proto::Fence& fence) {
     TETHYS_RETURN_IF_ERROR(server_.Fence(fence));
     // Sends the records of applied pushes before the answer, because the chief uses them to settle the
@@ -75,8 +124,14 @@ class ServerTask final : public TaskLife {
   const TaskOptions& options_;
   TaskSession& session_;
   ParameterServer& server_;
+  const MonotonicClock clock_;
   proto::Setup setup_;
-  bool joined_ = false;  // True once the server has joined its first group.
+  bool joined_ = false;      // True once the server has begun to join its first group.
+  bool has_values_ = false;  // False: the server has not taken the values of its shards from their copy.
+  Trouble trouble_ = Trouble::kFailure;
+  std::string broken_;                  // The reason of kBroken.
+  std::atomic<bool> configured_{false};
+  std::atomic<uint32_t> halted_{0};     // The latest generation of a Halt.
 };
 
 }  // namespace

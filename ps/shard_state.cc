@@ -23,6 +23,12 @@ std::vector<Arena*> ShardState::arenas() {
   return arenas;
 }
 
+std::vector<const float*> ShardState::values() const {
+  std::vector<const float*> values = {parameters_.data()};
+  for (const Arena& slot : slots_) values.push_back(slot.data());
+  return values;
+}
+
 void ShardState::Initialize() {
   slot_pointers_.clear();
   for (size_t slot = 0; slot < slots_.size(); ++slot) {

@@ -31,6 +31,8 @@ class ShardState {
   // Sets slots to their initial values. Parameters and padding stay zero.
   void Initialize();
 
+  // The values of the parameters, then of each slot.
+  std::vector<const float*> values() const;
   float* parameters() { return parameters_.data(); }
   const float* parameters() const { return parameters_.data(); }
 

@@ -37,6 +37,9 @@ struct StoreConfig {
   // the memory for parameters and slots, and copies all values that an update changes. True for jobs that
   // form new groups (FormsNewGroups in runtime/cluster/job_plan.h).
   bool keeps_undo = false;
+  // Bulk-synchronous: true if another server keeps a copy of the shards. The last answers of a step then wait
+  // until this server has the copy (ParameterStore::OnCopied).
+  bool copied = false;
 };
 
 // An answer to a worker: the current parameters or, without values, the confirmation that its push is
@@ -80,6 +83,9 @@ class StoreActions {
   virtual void Record(const proto::AppliedPush& push) = 0;
   virtual void Reply(const ParameterReply& reply) = 0;
   virtual void ReplyNorm(const NormReply& reply) = 0;
+  // Called with StoreConfig::copied only: the elements of `local` have their values of `version`, the next
+  // version or, after the last range of an update, the version. The values change again only after OnCopied.
+  virtual void Copy(Range /*local*/, int64_t /*version*/) {}
   // Called when the job cannot continue: non-finite gradients, or a failed update.
   virtual void Fail(const absl::Status& status) = 0;
 };

@@ -56,7 +56,7 @@ absl::StatusOr<proto::Job> ProbeJob(const proto::JobPlan& plan, int epochs) {
   job.set_evaluate_each_epoch(true);
   job.clear_checkpoint();
   job.clear_early_stopping();
-  job.clear_max_restarts();
+  EndAtFirstLoss(job);
   TETHYS_RETURN_IF_ERROR(ResolveJob([](absl::string_view) { return "a probe"; }, job));
   return job;
 }

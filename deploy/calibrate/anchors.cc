@@ -92,7 +92,7 @@ absl::StatusOr<proto::Job> BriefJob(const proto::JobPlan& plan, int64_t steps) {
   job.clear_checkpoint();
   job.clear_early_stopping();
   job.clear_initial();
-  job.clear_max_restarts();
+  EndAtFirstLoss(job);
   TETHYS_RETURN_IF_ERROR(ResolveJob([](absl::string_view) { return "a brief run"; }, job));
   return job;
 }

@@ -222,6 +222,11 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
         " more in all, so that the job goes on when a worker is lost; with elastic { on_loss: END } "
         "they keep them once, and losing a worker ends the job.\n");
   }
+  if (CopiesShards(plan) && twice >= kMuchMemory) {
+    absl::StrAppend(&note, "Servers also keep two versions of another server's parameters and slots, ",
+                    BytesText(2 * twice),
+                    " in all, so that the job goes on when a server is lost (replicas: 2).\n");
+  }
   return Table(columns, rows) + note;
 }
 
@@ -292,6 +297,10 @@ std::string TrafficTable(const proto::JobPlan& plan, const Model& model,
               : "pushes gradients, gets parameters in reply");
     for (const ServerGroup& group : GroupServers(plan.placement())) {
       add(GroupName(group), workers * group.elements * kFloatBytes, "for a step of every worker");
+      if (!CopiesShards(plan)) continue;
+      const auto slots = static_cast<int64_t>(SlotsOf(plan.job().optimizer()).size());
+      add(GroupName(group), (1 + slots) * group.elements * kFloatBytes,
+          "parameters and slots to the next server (replicas: 2)");
     }
   } else if (workers > 1) {
     for (const WorkerTraffic& traffic : MirroredTraffic(plan, model, worker_hosts)) {

@@ -113,7 +113,7 @@ void ReadEvents(const std::string& path, RunDetails& run) {
       run.losses.insert(run.losses.end(), losses.begin(), losses.end());
       losses.clear();
     }
-    if (event.has_worker_lost()) losses.push_back(event.worker_lost().reason());
+    if (event.has_task_lost()) losses.push_back(event.task_lost().reason());
     if (!latest) return;
     if (event.has_listening()) forget();
     if (event.has_progress()) run.progress = event.progress();

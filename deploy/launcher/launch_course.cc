@@ -102,11 +102,11 @@ void LaunchCourse::OnExit(size_t number, const ProcessExit& exit, LaunchActions&
     LostTask& lost = end_.survived.emplace_back(LostTask{task.name(), HostOf(task), exit});
     lost.incarnation = task.incarnation;
     lost.given_up = tasks_[number].given_up && exit.signal == SIGKILL;
-    // Only a sudden end needs a note here. A worker that exited with an error has already reported the error
+    // Only a sudden end needs a note here. A task that exited with an error has already reported the error
     // to the chief, in more detail.
     if (exit.abrupt() && !lost.given_up) AddNote(ExitOf(lost), actions);
     failed_.push_back(task);
-    // A worker that exited with an error may have lost the chief, whose own exit would then follow.
+    // A task that exited with an error may have lost the chief, whose own exit would then follow.
     if (exit.abrupt()) ReplaceFailed(actions);
     return;
   }
@@ -143,8 +143,11 @@ bool LaunchCourse::Survives(const LaunchTask& task, const ProcessExit& exit) con
   const bool spared =
       training_ || (options_.restarts_before_training && end_.restarts < options_.max_restarts);
   const bool mishap = exit.code == kExitMishap && training_;
-  return options_.survives_worker_loss && task.role == "worker" && ((exit.abrupt() && spared) || mishap) &&
-         stage_ == Stage::kRunning;
+  const bool worker = task.role == "worker" && options_.survives_worker_loss;
+  // Unlike a worker, a server must be replaced.
+  const bool server = task.role == "ps" && options_.survives_server_loss && training_ &&
+                      end_.restarts < options_.max_restarts;
+  return (worker || server) && ((exit.abrupt() && spared) || mishap) && stage_ == Stage::kRunning;
 }
 
 const std::string& LaunchCourse::HostOf(const LaunchTask& task) const {
@@ -171,8 +174,8 @@ void LaunchCourse::OnReport(const proto::ProgressEvent& event, Nanoseconds now, 
                             event.took_over().absent_seconds()),
             actions);
     if (end_.interrupt != 0) AskToSave("interrupted", actions);
-  } else if (event.has_worker_lost()) {
-    EndLostWorker(event.worker_lost(), actions);
+  } else if (event.has_task_lost()) {
+    EndLostTask(event.task_lost(), actions);
   } else if (event.has_progress()) {
     end_.last_step = event.progress().step();
   } else if (event.has_epoch()) {
@@ -186,12 +189,12 @@ void LaunchCourse::OnReport(const proto::ProgressEvent& event, Nanoseconds now, 
   }
 }
 
-// Kills the process of a worker that the chief has declared lost. The process may still be alive, but stopped
-// or cut off from the chief.
-void LaunchCourse::EndLostWorker(const proto::WorkerLost& lost, LaunchActions& actions) {
-  const LaunchTask worker = {"worker", static_cast<int>(lost.index()), static_cast<int>(lost.incarnation())};
+// Kills a process that the chief has declared lost. The process may still be alive, but stopped or cut off
+// from the chief.
+void LaunchCourse::EndLostTask(const proto::TaskLost& lost, LaunchActions& actions) {
+  const LaunchTask task = {lost.role(), static_cast<int>(lost.index()), static_cast<int>(lost.incarnation())};
   for (size_t i = 0; i < tasks_.size(); ++i) {
-    if (tasks_[i].task != worker || tasks_[i].ended) continue;
+    if (tasks_[i].task != task || tasks_[i].ended) continue;
     tasks_[i].given_up = true;
     actions.emplace_back(SignalTask{i, SIGKILL});
   }

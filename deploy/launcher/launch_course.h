@@ -66,6 +66,7 @@ class LaunchCourse {
     proto::Timeouts timeouts = {};
     Nanoseconds verdict_grace = kSecond;  // This and the fields below: as in LaunchOptions.
     bool survives_worker_loss = false;
+    bool survives_server_loss = false;
     bool restarts_before_training = true;
     int max_restarts = 0;
     bool chief_keeps_log = false;
@@ -112,15 +113,15 @@ class LaunchCourse {
   struct Started {
     LaunchTask task;
     bool ended = false;
-    // The launcher has killed the process, because the chief has declared the worker lost.
+    // The launcher has killed the process, because the chief has declared the task lost.
     bool given_up = false;
   };
 
   bool ending() const { return stage_ == Stage::kTerminating || stage_ == Stage::kKilling; }
   const std::string& HostOf(const LaunchTask& task) const;
-  // True if the job continues although `task` has ended: without this worker, or with its replacement.
+  // True if the job continues although `task` has ended: without this task, or with its replacement.
   bool Survives(const LaunchTask& task, const ProcessExit& exit) const;
-  // Starts replacements of the workers in failed_, as far as max_restarts allows, unless the chief has ended.
+  // Starts replacements of the tasks in failed_, as far as max_restarts allows, unless the chief has ended.
   void ReplaceFailed(LaunchActions& actions);
   // True if another process may take over from the chief.
   bool CanTakeOver() const;
@@ -129,7 +130,7 @@ class LaunchCourse {
   bool chief_ended() const { return tasks_[chief_].ended; }
   bool AskToSave(const char* why, LaunchActions& actions);
   void StartNext(LaunchActions& actions);
-  void EndLostWorker(const proto::WorkerLost& lost, LaunchActions& actions);
+  void EndLostTask(const proto::TaskLost& lost, LaunchActions& actions);
   void OnDeadline(Nanoseconds now, LaunchActions& actions);
   void NoteStragglers(LaunchActions& actions);
   void Enter(Stage stage, Nanoseconds patience, Nanoseconds now, LaunchActions& actions);
@@ -139,7 +140,7 @@ class LaunchCourse {
 
   std::vector<Started> tasks_;
   std::deque<LaunchTask> to_start_;  // The first of these tasks is being started.
-  // Workers that ended although the job continues, and whose replacements have not been started. After an
+  // Tasks that ended although the job continues, and whose replacements have not been started. After an
   // error, the replacement starts with the chief's next report, which shows that the chief is alive.
   std::vector<LaunchTask> failed_;
   size_t chief_ = 0;

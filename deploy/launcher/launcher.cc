@@ -57,6 +57,7 @@ LaunchCourse::Options CourseOptions(const LaunchOptions& options) {
                                   .timeouts = options.timeouts,
                                   .verdict_grace = options.verdict_grace,
                                   .survives_worker_loss = options.survives_worker_loss,
+                                  .survives_server_loss = options.survives_server_loss,
                                   .restarts_before_training = options.restarts_before_training,
                                   .max_restarts = options.max_restarts,
                                   .chief_keeps_log = options.chief_keeps_log};

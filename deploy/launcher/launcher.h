@@ -66,9 +66,12 @@ struct LaunchOptions {
   // (an error that a replacement may not have). Lost workers are restarted, as far as
   // max_restarts allows.
   bool survives_worker_loss = false;
+  // If true, the job also continues after the loss of a server during training, if max_restarts still allows
+  // a replacement.
+  bool survives_server_loss = false;
   // If true, a worker that died before training began is restarted as well; if false, its death ends the job.
   bool restarts_before_training = true;
-  int max_restarts = 0;  // Replaced workers and chiefs together.
+  int max_restarts = 0;  // Replaced workers, servers and chiefs together.
   // If true, the chief keeps a log, and another process takes over from a chief that is lost during training.
   bool chief_keeps_log = false;
   // True: the user asks for another shape of the job. Called several times a second. The job is then saved

@@ -82,8 +82,8 @@ class ProgressDisplay final : public ProgressListener {
       case proto::ProgressEvent::kEpoch:
         Print(EpochLine(event.epoch(), epochs_, Columns()));
         return;
-      case proto::ProgressEvent::kWorkerLost:
-        Print(event.worker_lost().reason(), kRed);
+      case proto::ProgressEvent::kTaskLost:
+        Print(event.task_lost().reason(), kRed);
         return;
       case proto::ProgressEvent::kNote:
         Print(event.note());

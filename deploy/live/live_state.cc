@@ -162,10 +162,10 @@ void LiveFold::Add(const proto::ProgressEvent& event) {
     case proto::ProgressEvent::kPulse:
       return AddPulse(event.pulse());
     case proto::ProgressEvent::kNote:
-    case proto::ProgressEvent::kWorkerLost:
-      state_.add_note(event.has_worker_lost() ? event.worker_lost().reason() : event.note());
+    case proto::ProgressEvent::kTaskLost:
+      state_.add_note(event.has_task_lost() ? event.task_lost().reason() : event.note());
       if (state_.note_size() > kMostNotes) state_.mutable_note()->DeleteSubrange(0, 1);
-      if (event.has_worker_lost()) state_.set_workers_lost(std::min(state_.workers_lost(), 1 << 30) + 1);
+      if (event.has_task_lost()) state_.set_workers_lost(std::min(state_.workers_lost(), 1 << 30) + 1);
       return;
     case proto::ProgressEvent::kFinished:
       state_.set_phase(PhaseOf(event.finished()));

@@ -19,14 +19,15 @@ std::string OmittedText(int64_t unrecorded) {
                       ", whose records were lost with a worker");
 }
 
-std::string LostLine(const proto::WorkerLoss& loss) {
-  std::string text = absl::StrCat("after ", TimeText(loss.seconds()), " worker ", loss.worker(),
-                                  loss.host().empty() ? "" : absl::StrCat(" on ", loss.host()),
-                                  " was lost: ", loss.reason());
+template <typename Loss>
+std::string LostLine(const Loss& loss, const std::string& task) {
+  std::string text =
+      absl::StrCat("after ", TimeText(loss.seconds()), " ", task,
+                   loss.host().empty() ? "" : absl::StrCat(" on ", loss.host()), " was lost: ", loss.reason());
   if (loss.replaced_seconds() > 0) {
     absl::StrAppend(&text, "; a replacement took part ", TimeText(loss.replaced_seconds()), " later");
   }
-  return absl::StrCat(text, OmittedText(loss.unrecorded_samples()));
+  return text;
 }
 
 std::string ChangeLine(const proto::GroupChange& change) {
@@ -41,15 +42,22 @@ std::string ChangeLine(const proto::GroupChange& change) {
   return absl::StrCat(text, OmittedText(change.unrecorded_samples()));
 }
 
-// Describes the lost workers and the groups that then formed.
-std::string WorkersText(const proto::RunSummary& summary) {
-  const int lost = summary.worker_loss_size();
+// Describes the lost workers and servers, and the groups that then formed.
+std::string TasksText(const proto::RunSummary& summary) {
+  const int servers = summary.server_loss_size();
+  const int lost = summary.worker_loss_size() + servers;
   const int changes = summary.group_change_size();
   if (lost == 0 && changes == 0) return "";
   int64_t again = 0;
   for (const proto::GroupChange& change : summary.group_change()) again += change.steps_again();
   // If an exchange fails although no worker was lost, the same workers form a new group.
-  std::string text = lost > 0 ? LostText(lost)
+  std::vector<std::string> texts;
+  if (lost > servers) texts.push_back(LostText(lost - servers));
+  if (servers > 0) {
+    texts.push_back(absl::StrCat(PluralText(servers, "server"), servers == 1 ? " was" : " were",
+                                 " lost and restored from ", servers == 1 ? "its copy" : "their copies"));
+  }
+  std::string text = lost > 0 ? absl::StrJoin(texts, " and ")
                               : absl::StrCat("the workers formed a new group ", PluralText(changes, "time"));
   if (changes == 0) return text;
   absl::StrAppend(&text, "; training stood still for ", TimeText(StoodStill(summary)), " in all");
@@ -81,7 +89,7 @@ std::string LostText(int64_t workers) {
 
 std::string LossText(const proto::RunSummary& summary) {
   std::vector<std::string> texts;
-  if (const std::string text = WorkersText(summary); !text.empty()) texts.push_back(text);
+  if (const std::string text = TasksText(summary); !text.empty()) texts.push_back(text);
   if (const int chiefs = summary.chief_loss_size(); chiefs > 0) {
     texts.push_back(absl::StrCat("the chief was lost and replaced",
                                  chiefs > 1 ? absl::StrCat(" ", chiefs, " times") : ""));
@@ -92,7 +100,11 @@ std::string LossText(const proto::RunSummary& summary) {
 std::vector<std::string> LossLines(const proto::RunSummary& summary) {
   std::vector<std::pair<double, std::string>> lines;
   for (const proto::WorkerLoss& loss : summary.worker_loss()) {
-    lines.emplace_back(loss.seconds(), LostLine(loss));
+    lines.emplace_back(loss.seconds(), absl::StrCat(LostLine(loss, absl::StrCat("worker ", loss.worker())),
+                                                    OmittedText(loss.unrecorded_samples())));
+  }
+  for (const proto::ServerLoss& loss : summary.server_loss()) {
+    lines.emplace_back(loss.seconds(), LostLine(loss, absl::StrCat("ps ", loss.server())));
   }
   for (const proto::GroupChange& change : summary.group_change()) {
     lines.emplace_back(change.seconds(), ChangeLine(change));

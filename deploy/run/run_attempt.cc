@@ -102,18 +102,25 @@ struct LauncherFigures {
   absl::optional<double> others_cpu = {};
   bool all_here = false;  // True if all processes ran on this machine.
   absl::optional<proto::Prediction> prediction = {};
-  std::vector<LostTask> survived = {};  // Lost workers without which the job continued.
+  std::vector<LostTask> survived = {};  // Lost workers and servers without which the job continued.
 };
 
-// Adds to each lost worker how its process ended. The chief knows only that the worker's session ended.
+// Adds to a loss how the process of the lost task ended. The chief knows only that the task's session ended.
+template <typename Loss>
+void AddExit(const std::vector<LostTask>& survived, const std::string& name, Loss& loss) {
+  for (const LostTask& task : survived) {
+    const bool same = task.name == name && task.incarnation == static_cast<int>(loss.incarnation());
+    if (!same || task.given_up || !task.exit.abrupt()) continue;
+    loss.set_reason(absl::StrCat(loss.reason(), " (its process ", ExitText(task.exit), ")"));
+  }
+}
+
 void AddExits(const std::vector<LostTask>& survived, proto::RunSummary& summary) {
   for (proto::WorkerLoss& loss : *summary.mutable_worker_loss()) {
-    for (const LostTask& task : survived) {
-      const bool same = task.name == absl::StrCat("worker ", loss.worker()) &&
-                        task.incarnation == static_cast<int>(loss.incarnation());
-      if (!same || task.given_up || !task.exit.abrupt()) continue;
-      loss.set_reason(absl::StrCat(loss.reason(), " (its process ", ExitText(task.exit), ")"));
-    }
+    AddExit(survived, absl::StrCat("worker ", loss.worker()), loss);
+  }
+  for (proto::ServerLoss& loss : *summary.mutable_server_loss()) {
+    AddExit(survived, absl::StrCat("ps ", loss.server()), loss);
   }
 }
 
@@ -153,6 +160,7 @@ LaunchOptions LaunchOf(const proto::JobPlan& plan, const std::string& run_dir, c
   launch.data_secrets = SecretsInUse().SerializeAsString();
   launch.timeouts = plan.job().timeouts();
   launch.survives_worker_loss = SurvivesWorkerLoss(plan);
+  launch.survives_server_loss = CopiesShards(plan);
   launch.restarts_before_training = TraitsOf(plan.job()).leases();
   launch.max_restarts = restarts;
   // A scheduler starts the job's chief, and starts it only once.

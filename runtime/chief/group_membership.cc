@@ -14,6 +14,10 @@
 // this is at most one step. No worker has completed more than T steps, because a worker has completed a step
 // only when all servers have answered the whole push.
 //
+// The same holds for the copies of shards: a server sends the last answers of a step only once the copy of its
+// shards contains the step. A server begins step t + 1 only when every worker has all answers of step t, so all
+// copies then contain t + 1 steps, and a copy keeps its last two versions (ps/shard_copy.h).
+//
 // Invariant: the next group never begins with fewer steps than the number of steps that count.
 #include "runtime/chief/group_membership.h"
 
@@ -31,6 +35,7 @@ GroupMembership::GroupMembership(const proto::JobPlan& plan, Roster& roster)
       rules_(GroupRulesOf(plan.job())),
       active_(FormsNewGroups(plan)),
       on_servers_(TraitsOf(plan.job()).servers()),
+      placement_(plan.placement()),
       roster_(roster) {
   for (const auto& [id, task] : roster.tasks()) parts_[id];
 }
@@ -52,9 +57,9 @@ void GroupMembership::TrainingBegins() {
   for (auto& [task, part] : parts_) part.has_state = true;
 }
 
-void GroupMembership::OnLost(TaskId worker, const std::string& text) {
-  parts_.at(worker) = {};
-  last_lost_ = worker;
+void GroupMembership::OnLost(TaskId task, const std::string& text) {
+  parts_.at(task) = {};
+  last_lost_ = task;
   loss_text_ = text;
   // The loss explains why exchanges of other workers failed, so these failures no longer count. The reports
   // of the failures may have arrived before the chief noticed the loss.
@@ -69,7 +74,9 @@ void GroupMembership::OnHalted(TaskId id, const proto::Halted& halted) {
   part.halted = true;
   part.asked = 0;
   part.applied.reset();
+  part.copy.reset();
   if (halted.has_applied()) part.applied = halted.applied();
+  if (halted.has_copy()) part.copy = halted.copy();
   part.has_state = halted.has_applied();
   if (!unasked) return;
   if (reason_.empty()) {
@@ -195,48 +202,69 @@ absl::Status GroupMembership::Proceed(int64_t counted, bool replaced, bool inter
   }
   const absl::optional<int64_t> next = NextStep();
   if (!next.has_value() || *next < counted) {
-    return CannotForm(absl::StrCat("no other worker has the parameters of step ", counted));
+    return CannotForm(absl::StrCat("no other ", on_servers_ ? "server" : "worker",
+                                   " has the parameters of step ", counted));
   }
   // The sample order of a sharded job depends on the number of workers. So a sharded job needs all its
   // workers even if the next group trains no further step.
   const bool any_number = interrupted && job_.data().sharding() == proto::Data::GLOBAL;
-  if (static_cast<int>(workers.size()) < (any_number ? 1 : rules_.least_workers)) {
-    return Wait(static_cast<int>(workers.size()), replaced || arrives, now, actions);
+  if (const std::string missing = Missing(static_cast<int>(workers.size()), any_number); !missing.empty()) {
+    return Wait(missing, replaced || arrives, now, actions);
   }
   step_ = *next;
   return Form(workers, now, actions);
 }
 
+bool GroupMembership::LacksShards(TaskId server) const {
+  return server.index < ServersWithShards(placement_) && !parts_.at(server).applied.has_value();
+}
+
+absl::optional<int64_t> GroupMembership::StepsOf(TaskId task) const {
+  if (task.role != proto::PS || !LacksShards(task)) return parts_.at(task).applied;
+  return parts_.at({proto::PS, KeeperOf(placement_, task.index)}).copy;
+}
+
 absl::optional<int64_t> GroupMembership::NextStep() const {
   absl::optional<int64_t> step;
-  for (const TaskId id : Living()) {
-    const absl::optional<int64_t>& applied = parts_.at(id).applied;
-    const bool keeps = id.role == (on_servers_ ? proto::PS : proto::WORKER);
-    if (!keeps || !applied.has_value()) continue;
-    const int64_t so_far = step.value_or(*applied);
-    step = on_servers_ ? std::min(so_far, *applied) : std::max(so_far, *applied);
+  for (const auto& [id, part] : parts_) {
+    if (id.role != (on_servers_ ? proto::PS : proto::WORKER)) continue;
+    const absl::optional<int64_t> steps = StepsOf(id);
+    if (!steps.has_value() && on_servers_ && LacksShards(id)) return absl::nullopt;
+    if (!steps.has_value()) continue;
+    const int64_t so_far = step.value_or(*steps);
+    step = on_servers_ ? std::min(so_far, *steps) : std::max(so_far, *steps);
   }
   return step;
 }
 
-absl::Status GroupMembership::Wait(int workers, bool replaced, Nanoseconds now, Actions& actions) {
+std::string GroupMembership::Missing(int workers, bool any_number) const {
+  for (const TaskId id : roster_.Present(proto::PS)) {
+    const TaskState& server = roster_.at(id);
+    if (server.lost || !server.ready) return absl::StrCat("server ", id.index, " is missing");
+  }
+  if (workers >= (any_number ? 1 : rules_.least_workers)) return "";
   const char* const rule = job_.elastic().has_min_workers() ? " (elastic.min_workers)"
                            : rules_.least_workers > 1       ? " (elastic.on_loss WAIT)"
                                                             : "";
-  const std::string left = absl::StrCat(workers, workers == 1 ? " worker is left" : " workers are left",
-                                        ", and the job needs ", rules_.least_workers, rule);
+  return absl::StrCat(workers, workers == 1 ? " worker is left" : " workers are left", ", and the job needs ",
+                      rules_.least_workers, rule);
+}
+
+absl::Status GroupMembership::Wait(const std::string& missing, bool replaced, Nanoseconds now,
+                                   Actions& actions) {
   if (!replaced) {
-    return CannotForm(absl::StrCat(left, "; max_restarts (", job_.max_restarts(), ") allows no replacement"));
+    return CannotForm(
+        absl::StrCat(missing, "; max_restarts (", job_.max_restarts(), ") allows no replacement"));
   }
   if (stage_ != Stage::kWaiting) {
     stage_ = Stage::kWaiting;
     waiting_since_ = now;
     proto::ProgressEvent event;
-    event.set_note(absl::StrCat(left, ": training waits for a replacement"));
+    event.set_note(absl::StrCat(missing, ": training waits for a replacement"));
     actions.push_back(Report{std::move(event)});
   }
   if (now - waiting_since_ <= FromSeconds(rules_.wait_seconds)) return absl::OkStatus();
-  return CannotForm(absl::StrCat(left, "; no replacement was ready within ", rules_.wait_seconds,
+  return CannotForm(absl::StrCat(missing, "; no replacement was ready within ", rules_.wait_seconds,
                                  " s (elastic.wait_seconds)"));
 }
 
@@ -253,10 +281,14 @@ absl::Status GroupMembership::Form(const std::vector<TaskId>& workers, Nanosecon
     if (!has) form.add_behind(static_cast<int>(rank));
     if (has && !std::exchange(found, true)) form.set_source(static_cast<int>(rank));
   }
+  for (const TaskId id : roster_.Present(proto::PS)) {
+    if (LacksShards(id)) form.add_restored(id.index);
+  }
   for (const TaskId id : Members()) {
     Part& part = parts_.at(id);
     part.halted = false;
     part.applied.reset();
+    part.copy.reset();
     part.asked = now;
     TaskState& task = roster_.at(id);
     task.generation = roster_.membership().generation();
@@ -266,17 +298,19 @@ absl::Status GroupMembership::Form(const std::vector<TaskId>& workers, Nanosecon
   return absl::OkStatus();
 }
 
-bool GroupMembership::Spared(TaskId worker, const std::vector<TaskId>& silent, Nanoseconds silence,
+bool GroupMembership::Spared(TaskId task, const std::vector<TaskId>& silent, Nanoseconds silence,
                              Nanoseconds now) const {
-  const Nanoseconds quiet = now - roster_.at(worker).last_heard - silence;
+  const Nanoseconds quiet = now - roster_.at(task).last_heard - silence;
   const std::vector<TaskId> living = Living();
   const auto is_silent = [&silent](TaskId id) {
     return std::find(silent.begin(), silent.end(), id) != silent.end();
   };
+  // Only its keeper has the shards of a server.
   const bool others_have = std::any_of(living.begin(), living.end(), [&](TaskId id) {
-    return id != worker && !is_silent(id) && HasState(id);
+    const bool may = task.role != proto::PS || id == TaskId{proto::PS, KeeperOf(placement_, task.index)};
+    return id != task && may && !is_silent(id) && HasState(id);
   });
-  if (HasState(worker) && !others_have && quiet <= kHolderPatience) return true;
+  if (HasState(task) && !others_have && quiet <= kHolderPatience) return true;
   const auto quiet_ones = std::count_if(living.begin(), living.end(), is_silent);
   return 2 * static_cast<size_t>(quiet_ones) > living.size() && quiet <= kMajorityPatience;
 }
@@ -340,6 +374,7 @@ void GroupMembership::Save(proto::GroupState& state) const {
     saved.set_has_state(part.has_state);
     saved.set_halted(part.halted);
     if (part.applied.has_value()) saved.set_applied(*part.applied);
+    if (part.copy.has_value()) saved.set_copy(*part.copy);
     saved.set_asked_ns(part.asked);
   }
   state.set_step(step_);
@@ -376,7 +411,9 @@ absl::Status GroupMembership::Restore(const proto::GroupState& state) {
     Part& part = parts[task];
     part.has_state = saved.has_state();
     part.halted = saved.halted();
+    check.Count("copy", saved.copy());
     if (saved.has_applied()) part.applied = saved.applied();
+    if (saved.has_copy()) part.copy = saved.copy();
     part.asked = saved.asked_ns();
   }
   check.That(parts.size() == parts_.size(), "a task is missing");

@@ -1,18 +1,19 @@
 // Decides which workers of a job in lock step form the next group, and from which step they go on, when a
 // worker is lost, a replacement is ready, or an exchange fails. The servers of the job are members of every
-// group; the loss of a server ends the job. Pure; owned by JobController, which says when the group may be
-// halted, and does what follows once the group has formed.
+// group. If their shards have copies (CopiesShards), a group waits for the replacement of a lost server, which
+// takes its shards from the copy; without copies, the loss of a server ends the job. Pure; owned by
+// JobController, which says when the group may be halted, and does what follows once the group has formed.
 //
 //   kFormed  --Halt: a member is lost, its exchange failed, or a replacement is ready--> kHalting
-//   kHalting --Proceed: all have answered, too few workers are left--> kWaiting
-//   kHalting, kWaiting --Proceed: all have answered, enough workers are ready--> kForming
+//   kHalting --Proceed: all have answered, too few workers or a server are missing--> kWaiting
+//   kHalting, kWaiting --Proceed: all have answered, all servers and enough workers are ready--> kForming
 //   kForming --OnFormed: all have joined the group--> kFormed
 //   kForming --Halt: a member is lost, or its exchange failed--> kHalting
 //
 // In a mirrored job, one worker whose parameters contain the most steps is the source of the next group.
 // Workers with fewer steps, or without parameters, copy the parameters of the source. In a job with servers,
-// the next group goes on from the lowest number of steps that a server has made. A server that has made one
-// step more undoes this step, and all workers fetch the parameters.
+// the next group goes on from the lowest number of steps that a server has made; for a lost server, its copy
+// counts. A server that has made one step more undoes this step, and all workers fetch the parameters.
 //
 // Halt is the order to leave the group; Form is the order to join the next group. Rules:
 //
@@ -24,7 +25,7 @@
 //     contain.
 //  3. An answer counts only if it comes from the task's current process and is about the newest group of
 //     this process.
-//  4. The chief waits longer for a silent worker if no other task has the parameters (Spared).
+//  4. The chief waits longer for a silent task if no other task has the parameters (Spared).
 //  5. The chief waits longer if most workers fall silent at once, because then the chief itself may be cut
 //     off from the network (Spared).
 #ifndef TETHYS_RUNTIME_CHIEF_GROUP_MEMBERSHIP_H_
@@ -74,8 +75,8 @@ class GroupMembership {
 
   // Training begins: from now on, every worker has the parameters with which the job starts.
   void TrainingBegins();
-  // The worker is lost; `text` describes the loss for the user.
-  void OnLost(TaskId worker, const std::string& text);
+  // The task is lost; `text` describes the loss for the user.
+  void OnLost(TaskId task, const std::string& text);
   // A task has left its newest group. Its parameters contain `halted.applied` steps.
   void OnHalted(TaskId task, const proto::Halted& halted);
   // A task has answered its newest Form. Returns true if the group has now formed.
@@ -95,12 +96,12 @@ class GroupMembership {
   // While halting or waiting: forms the next group if all tasks have answered and enough workers are ready.
   // Otherwise, and in other stages, does nothing. `replaced`: a lost worker will be replaced. `interrupted`:
   // the user has ended the job, so the next group only saves a checkpoint; unless the job is sharded, one
-  // worker is then enough. Unavailable: no worker has the parameters of `counted` steps any more, or too few
-  // workers are left.
+  // worker is then enough. Unavailable: no task has the parameters of `counted` steps any more, too few
+  // workers are left, or a lost server is not replaced.
   absl::Status Proceed(int64_t counted, bool replaced, bool interrupted, Nanoseconds now, Actions& actions);
 
-  // True if `worker`, one of the `silent` workers, is not given up yet (kHolderPatience, kMajorityPatience).
-  bool Spared(TaskId worker, const std::vector<TaskId>& silent, Nanoseconds silence, Nanoseconds now) const;
+  // True if `task`, one of the `silent` tasks, is not given up yet (kHolderPatience, kMajorityPatience).
+  bool Spared(TaskId task, const std::vector<TaskId>& silent, Nanoseconds silence, Nanoseconds now) const;
   struct GivenUp {
     TaskId task;
     std::string why;
@@ -119,7 +120,7 @@ class GroupMembership {
   const proto::GroupChange& Changed(int64_t again, int64_t unrecorded, Nanoseconds now, Nanoseconds started);
   void FillSummary(proto::RunSummary& summary) const { *summary.mutable_group_change() = changes_; }
 
-  // The last lost worker, which is to blame if the job cannot go on; its role is unknown if none was lost.
+  // The last lost task, which is to blame if the job cannot go on; its role is unknown if none was lost.
   TaskId last_lost() const { return last_lost_; }
 
   void Save(proto::GroupState& state) const;
@@ -131,6 +132,7 @@ class GroupMembership {
     bool has_state = false;  // The task has parameters of the job's training.
     bool halted = false;     // The task has left its newest group.
     absl::optional<int64_t> applied;
+    absl::optional<int64_t> copy;  // The steps in the server's copy of another server's shards.
     Nanoseconds asked = 0;  // The time of the unanswered Halt or Form; 0: none.
   };
 
@@ -138,10 +140,16 @@ class GroupMembership {
   std::vector<TaskId> Members() const;  // The workers and servers of the membership.
   std::vector<TaskId> Living() const;   // The tasks that are not lost.
   std::vector<TaskId> InGroup() const;  // The tasks that were sent a Form, and are not lost.
+  // True if the server has shards, but not their values: it is lost, or it is a replacement.
+  bool LacksShards(TaskId server) const;
   // The number of steps from which the next group goes on; nullopt: no task has parameters.
   absl::optional<int64_t> NextStep() const;
+  // The number of steps in the parameters of one worker or server, or in the copy of a server's shards.
+  absl::optional<int64_t> StepsOf(TaskId task) const;
   absl::Status CannotForm(const std::string& why) const;
-  absl::Status Wait(int workers, bool replaced, Nanoseconds now, Actions& actions);
+  // Describes the workers and servers that are missing for the next group; empty: none.
+  std::string Missing(int workers, bool any_number) const;
+  absl::Status Wait(const std::string& missing, bool replaced, Nanoseconds now, Actions& actions);
   absl::Status Form(const std::vector<TaskId>& workers, Nanoseconds now, Actions& actions);
   void NoteFailure(int64_t counted);
 
@@ -149,6 +157,7 @@ class GroupMembership {
   const GroupRules rules_;
   const bool active_;
   const bool on_servers_;  // True: the servers keep the parameters.
+  const proto::Placement placement_;
   Roster& roster_;
 
   Stage stage_ = Stage::kFormed;
@@ -160,7 +169,7 @@ class GroupMembership {
   TaskId last_lost_;
   std::string loss_text_;
   // The reasons why the last formed group was halted.
-  bool lost_ = false;   // A worker was lost.
+  bool lost_ = false;   // A task was lost.
   bool joins_ = false;  // A replacement was ready.
   std::string reason_;  // The first failed exchange; empty: none.
 

@@ -22,7 +22,29 @@ std::vector<HeldPush> HeldRecords::TakePushes() {
       pushes_.begin(), pushes_.end(), [this](const HeldPush& held) { return held.push.version() <= next_; });
   std::vector<HeldPush> counted(std::make_move_iterator(pushes_.begin()), std::make_move_iterator(later));
   pushes_.erase(pushes_.begin(), later);
+  for (const HeldPush& held : counted) Report(held.server, held.push.version(), held.push.worker());
   return counted;
+}
+
+void HeldRecords::NoteCounted(const proto::AppliedPush& push, int servers) {
+  reporting_ = servers;
+  noted_[{push.version(), push.worker()}].push = push;
+}
+
+void HeldRecords::Report(int server, int64_t version, int worker) {
+  const auto noted = noted_.find({version, worker});
+  if (noted == noted_.end()) return;
+  noted->second.reported.insert(server);
+  if (static_cast<int>(noted->second.reported.size()) == reporting_) noted_.erase(noted);
+}
+
+std::vector<HeldPush> HeldRecords::TakeUnreported(int server) {
+  std::vector<HeldPush> unreported;
+  for (const auto& [key, noted] : noted_) {
+    if (noted.reported.count(server) == 0) unreported.push_back({server, noted.push});
+  }
+  for (const HeldPush& held : unreported) Report(server, held.push.version(), held.push.worker());
+  return unreported;
 }
 
 absl::Status HeldRecords::Add(TaskId worker, const HeldRecord& held) {
@@ -78,6 +100,11 @@ void HeldRecords::Save(proto::HeldState& state) const {
     saved.set_server(held.server);
     *saved.mutable_push() = held.push;
   }
+  for (const auto& [key, noted] : noted_) {
+    proto::HeldState::Counted& saved = *state.add_counted();
+    *saved.mutable_push() = noted.push;
+    saved.mutable_server()->Assign(noted.reported.begin(), noted.reported.end());
+  }
 }
 
 absl::Status HeldRecords::Restore(const proto::HeldState& state, int workers, int servers) {
@@ -103,10 +130,21 @@ absl::Status HeldRecords::Restore(const proto::HeldState& state, int workers, in
     check.Count("version", saved.push().version());
     pushes.push_back({saved.server(), saved.push()});
   }
+  std::map<std::pair<int64_t, int>, Noted> noted;
+  for (const proto::HeldState::Counted& saved : state.counted()) {
+    check.Within("version", saved.push().version(), 0, state.next());
+    check.Within("worker", saved.push().worker(), 0, workers - 1);
+    for (const int server : saved.server()) check.Within("server", server, 0, servers - 1);
+    noted[{saved.push().version(), saved.push().worker()}] = {saved.push(),
+                                                              {saved.server().begin(), saved.server().end()}};
+  }
+  check.That(static_cast<int>(noted.size()) == state.counted_size(), "a push is noted twice");
   TETHYS_RETURN_IF_ERROR(check.status());
   next_ = state.next();
   held_ = std::move(held);
   pushes_ = std::move(pushes);
+  noted_ = std::move(noted);
+  reporting_ = servers;
   return absl::OkStatus();
 }
 

@@ -8,13 +8,16 @@
 //   parameters.
 //
 // In the second case the records of a lost worker may be missing. Records of pushes that servers have applied
-// are held in the same way. Pure; owned by JobController.
+// are held in the same way. If the shards of servers have copies, a lost server may leave pushes unreported
+// that its copy contains; these are known from the steps that count. Pure; owned by JobController.
 #ifndef TETHYS_RUNTIME_CHIEF_HELD_RECORDS_H_
 #define TETHYS_RUNTIME_CHIEF_HELD_RECORDS_H_
 
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/types/optional.h"
@@ -64,6 +67,11 @@ class HeldRecords {
   void AddPush(int server, const proto::AppliedPush& push) { pushes_.push_back({server, push}); }
   // Removes and returns the records of pushes that count, in the order of their arrival.
   std::vector<HeldPush> TakePushes();
+  // Notes a push of a step that counts, which each of `servers` servers will report. Requires that
+  // push.version() is at most next(), and that TakePushes has not returned a record of the push.
+  void NoteCounted(const proto::AppliedPush& push, int servers);
+  // The noted pushes that this server has not reported. From now on they count as reported.
+  std::vector<HeldPush> TakeUnreported(int server);
 
   // The first step that does not count yet.
   int64_t next() const { return next_; }
@@ -82,6 +90,14 @@ class HeldRecords {
   int64_t next_ = 0;
   std::map<int, std::deque<HeldRecord>> held_;  // The key is the worker's index.
   std::vector<HeldPush> pushes_;
+
+  struct Noted {
+    proto::AppliedPush push;
+    std::set<int> reported;  // The servers that have reported the push.
+  };
+  void Report(int server, int64_t version, int worker);
+  int reporting_ = 0;                                    // The number of servers that report a noted push.
+  std::map<std::pair<int64_t, int>, Noted> noted_;       // By version and worker, until all have reported it.
 };
 
 }  // namespace tethys

@@ -152,6 +152,7 @@ class JobController {
   void HoldSteps(TaskId id, const proto::StepRecords& records, Nanoseconds now, Actions& actions);
   absl::Status Count(const std::vector<CountedStep>& steps, int64_t* unrecorded, Actions& actions);
   void WriteCountedPushes(Actions& actions);
+  void WriteUnreported(TaskId server, Actions& actions);
   int64_t LastStep() const;
   bool MustRegroup() const;
   bool LeavesStage(Nanoseconds now, Actions& actions);

@@ -64,6 +64,14 @@ absl::Status JobController::Count(const std::vector<CountedStep>& steps, int64_t
       } else {
         *unrecorded += positions.count();
       }
+      if (CopiesShards(plan_)) {
+        proto::AppliedPush push;
+        push.set_worker(part.worker);
+        push.set_sample_begin(running_.SampleBegin(positions));
+        push.set_sample_count(positions.count());
+        push.set_version(counted.step + 1);
+        held_.NoteCounted(push, ServersWithShards(plan_.placement()));
+      }
       TETHYS_RETURN_IF_ERROR(running_.Use(part.worker, positions));
       actions.push_back(WriteJournal{
           journal::Used(part.worker, counted.step, running_.SampleBegin(positions), positions.count())});
@@ -76,6 +84,13 @@ absl::Status JobController::Count(const std::vector<CountedStep>& steps, int64_t
 
 void JobController::WriteCountedPushes(Actions& actions) {
   for (const HeldPush& held : held_.TakePushes()) {
+    actions.push_back(WriteJournal{journal::Applied(held.server, held.push)});
+  }
+}
+
+// Enters the pushes in the journal that a lost server had applied, as its copy proves, but not reported.
+void JobController::WriteUnreported(TaskId server, Actions& actions) {
+  for (const HeldPush& held : held_.TakeUnreported(server.index)) {
     actions.push_back(WriteJournal{journal::Applied(held.server, held.push)});
   }
 }
@@ -140,11 +155,16 @@ void JobController::OnHalted(TaskId id, const proto::Halted& halted, Nanoseconds
   // Ignores an answer about an earlier group: the task has been asked to join a later group since.
   if (task.generation == 0 || halted.generation() != task.generation) return;
   const int64_t most = LastStep();
-  if (halted.has_applied() && (halted.applied() < held_.next() || halted.applied() > most)) {
+  const auto impossible = [&](bool has, int64_t steps) {
+    return has && (steps < held_.next() || steps > most);
+  };
+  const bool own = impossible(halted.has_applied(), halted.applied());
+  if (own || impossible(halted.has_copy(), halted.copy())) {
     return OnLost(id,
-                  absl::InternalError(absl::StrCat("it has the parameters of ", halted.applied(),
-                                                   " steps, but this number must be from ", held_.next(),
-                                                   " to ", most)),
+                  absl::InternalError(absl::StrCat("it has the parameters of ",
+                                                   own ? halted.applied() : halted.copy(), " steps",
+                                                   own ? "" : " of another server", ", but this number must be from ",
+                                                   held_.next(), " to ", most)),
                   now, actions);
   }
   task.HasMade(halted.applied());
@@ -165,8 +185,12 @@ void JobController::GroupFormed(Nanoseconds now, Actions& actions) {
     return Fail(status, TaskId(), now);
   }
   held_.Open(members, step);
-  for (const TaskId id : members) {
-    if (losses_.Awaited(id)) losses_.Replaced(id, now, actions);
+  for (const proto::Role role : {proto::WORKER, proto::PS}) {
+    for (const TaskId id : roster_.Present(role)) {
+      if (!losses_.Awaited(id)) continue;
+      losses_.Replaced(id, now, actions);
+      if (role == proto::PS) WriteUnreported(id, actions);
+    }
   }
   const proto::GroupChange& change = group_.Changed(again, unrecorded, now, own_.started_ns());
   actions.push_back(WriteJournal{journal::Group(change.generation(), step, members)});

@@ -105,7 +105,6 @@ void JobController::SetUp(const std::vector<TaskId>& ids, Nanoseconds now, Actio
   proto::ToTask order, form;
   proto::Setup& setup = *order.mutable_setup();
   *setup.mutable_plan() = plan_;
-  setup.set_restore(own_.restore());
   *setup.mutable_state() = state_;
   const Nanoseconds begin = course_.training_begun() ? now : own_.started_ns();
   setup.set_seconds_left(ToSeconds(std::max<Nanoseconds>(0, begin + start_timeout_ - now)));
@@ -113,9 +112,10 @@ void JobController::SetUp(const std::vector<TaskId>& ids, Nanoseconds now, Actio
   form.mutable_form()->set_step(state_.step());
   // In lock step, a replacement gets Form later, once the group is halted.
   const bool joins_later = group_.active() && course_.training_begun();
-  // In a mirrored job, a replacement takes its parameters from another worker, not from the checkpoint.
-  if (joins_later && !TraitsOf(plan_.job()).servers()) setup.set_restore(false);
+  const bool on_servers = TraitsOf(plan_.job()).servers();
   for (const TaskId id : ids) {
+    // A replacement that holds parameters takes them from another task, not from the checkpoint.
+    setup.set_restore(own_.restore() && !(joins_later && (id.role == proto::PS || !on_servers)));
     *setup.mutable_self() = roster_.at(id).member;
     setup.set_first_on_host(roster_.FirstOnHost(id));
     if (id.role == proto::WORKER) {
@@ -214,9 +214,10 @@ void JobController::OnHeartbeat(TaskId id, const proto::Heartbeat& heartbeat, Na
 
 // ------------------------------------------------------------------------------------------------ losses
 
-// In lock step, the loss of a worker before training begins ends the job.
+// In lock step, the loss of a task before training begins ends the job.
 bool JobController::Survives(TaskId id) const {
-  return id.role == proto::WORKER && (planner_.leased() || (group_.active() && course_.training_begun()));
+  const bool in_group = group_.active() && course_.training_begun();
+  return id.role == proto::WORKER ? planner_.leased() || in_group : in_group && CopiesShards(plan_);
 }
 
 std::string JobController::LossText(TaskId id, const std::string& reason) const {
@@ -226,8 +227,10 @@ std::string JobController::LossText(TaskId id, const std::string& reason) const 
 void JobController::OnLost(TaskId id, const absl::Status& reason, Nanoseconds now, Actions& actions) {
   const std::string why(reason.message());
   // Workers that end because the job is about to fail do not count as lost.
-  if (Survives(id) && !failure_.any()) return Lose(id, why, now, actions);
-  if (Survives(id)) return;
+  // A job without a replacement for a server ends as if the server had no copy.
+  const bool replaceable = id.role == proto::WORKER || losses_.can_replace();
+  if (Survives(id) && replaceable && !failure_.any()) return Lose(id, why, now, actions);
+  if (Survives(id) && replaceable) return;
   if (absl::IsUnavailable(reason)) actions.push_back(WriteJournal{journal::Lost(id.role, id.index, why)});
   Fail(absl::Status(reason.code(), LossText(id, why)), id, now);
 }
@@ -235,9 +238,13 @@ void JobController::OnLost(TaskId id, const absl::Status& reason, Nanoseconds no
 void JobController::Lose(TaskId id, const std::string& reason, Nanoseconds now, Actions& actions) {
   actions.push_back(WriteJournal{journal::Lost(id.role, id.index, reason)});
   const std::string text = LossText(id, reason);
-  losses_.Lose(id, reason, text, now, actions);
-  evaluation_.OnLost(id);
-  if (id.role == proto::WORKER) statistics_.OnLost(id.index);
+  if (id.role == proto::PS) {
+    losses_.LoseServer(id, reason, text, now, actions);
+  } else {
+    losses_.Lose(id, reason, text, now, actions);
+    evaluation_.OnLost(id);
+    statistics_.OnLost(id.index);
+  }
   if (group_.active()) {
     group_.OnLost(id, text);
     return Regroup(now, actions);

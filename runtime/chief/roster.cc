@@ -51,18 +51,19 @@ TaskState TaskOfRecord(const proto::TaskRecord& saved) {
           .candidate = saved.candidate()};
 }
 
-absl::Status CheckMember(TaskId id, const proto::TaskRecord& saved, const Membership& membership) {
+// `survives`: the job goes on after the loss of the task.
+absl::Status CheckMember(TaskId id, bool survives, const proto::TaskRecord& saved,
+                         const Membership& membership) {
   const uint32_t own = saved.member().incarnation();
   const uint32_t newest = membership.IncarnationOf(id);
-  const bool worker = id.role == proto::WORKER;
   const bool settled = membership.Has(id) && !saved.lost() && saved.candidate() == 0;
-  if ((!worker && !settled) || (saved.candidate() != 0 && saved.candidate() < own)) {
+  if ((!survives && !settled) || (saved.candidate() != 0 && saved.candidate() < own)) {
     return absl::InvalidArgumentError(absl::StrCat(
         TaskName(id.role, id.index),
         " has a replacement in this state, but this job does not survive the loss of this task"));
   }
-  // In lock step a lost worker is a member until a new group forms.
-  const bool stays = worker && !membership.leased();
+  // In lock step a lost task is a member until a new group forms.
+  const bool stays = survives && !membership.leased();
   const bool fits = !membership.Has(id) ? own > newest || (saved.lost() && own == newest)
                     : stays             ? own >= newest
                                         : !saved.lost() && own == newest;
@@ -121,6 +122,7 @@ void Roster::TakesPart(TaskId id) {
 absl::Status Roster::Regroup(const std::vector<TaskId>& workers) {
   std::map<TaskId, uint32_t> incarnations;
   for (const TaskId id : workers) incarnations[id] = at(id).member.incarnation();
+  for (const TaskId id : Present(proto::PS)) incarnations[id] = at(id).member.incarnation();
   TETHYS_ASSIGN_OR_RETURN(membership_, membership_.Regroup(incarnations));
   return absl::OkStatus();
 }
@@ -255,7 +257,8 @@ absl::Status Roster::Restore(const proto::JobPlan& plan, const proto::RosterStat
     check.That(id == own->first, "the saved state has the task ", saved.task().ShortDebugString(),
                " in place of ", TaskName(own->first.role, own->first.index));
     check.And(Check(own->first, saved));
-    if (check.ok()) check.And(CheckMember(id, saved, membership_));
+    const bool survives = id.role == proto::WORKER || CopiesShards(plan);
+    if (check.ok()) check.And(CheckMember(id, survives, saved, membership_));
     own->second = TaskOfRecord(saved);
     ++own;
   }

@@ -58,8 +58,8 @@ struct TaskState {
 // A task takes part if it is a member and its process is the one that the membership names.
 //
 // Invariant: a task takes part unless it is lost, or is a replacement that does not take part yet. If workers
-// train on leases, a lost worker is no member. In lock step, a lost worker stays a member until the other
-// workers form a new group.
+// train on leases, a lost worker is no member. In lock step, a lost worker or server stays a member until a
+// new group forms.
 class Roster {
  public:
   // A task is shown as silent if nothing was heard from it for this time.
@@ -78,8 +78,8 @@ class Roster {
   const Membership& membership() const { return membership_; }
   // Lets the task's newest process take part from now on. Requires that no process of the task takes part.
   void TakesPart(TaskId id);
-  // Makes exactly these workers the members of a new group. Requires workers that are not lost. Errors: as
-  // Membership::Regroup.
+  // Makes exactly these workers, and all servers, the members of a new group. Requires that none of them is
+  // lost. Errors: as Membership::Regroup.
   absl::Status Regroup(const std::vector<TaskId>& workers);
   // Notes that the task's process is lost.
   void Lose(TaskId id);

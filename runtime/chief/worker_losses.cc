@@ -11,6 +11,16 @@
 #include "runtime/shape/job_shape.h"
 
 namespace tethys {
+namespace {
+
+// The last loss of this server; the list's end: the server was never lost.
+template <typename Losses>
+auto LastOfServer(Losses& losses, int server) {
+  return std::find_if(losses.rbegin(), losses.rend(),
+                      [server](const proto::ServerLoss& loss) { return loss.server() == server; });
+}
+
+}  // namespace
 
 void WorkerLosses::Lose(TaskId id, const std::string& reason, const std::string& text, Nanoseconds now,
                         Actions& actions) {
@@ -26,18 +36,39 @@ void WorkerLosses::Lose(TaskId id, const std::string& reason, const std::string&
   loss.set_reason(reason);
   loss.set_seconds(ToSeconds(now - started_));
 
-  proto::ProgressEvent event;
-  event.mutable_worker_lost()->set_index(id.index);
-  event.mutable_worker_lost()->set_incarnation(task.member.incarnation());
-  event.mutable_worker_lost()->set_reason(absl::StrCat(text, "; ", WhatFollows()));
-  actions.push_back(Report{std::move(event)});
+  const proto::Job& job = plan_.job();
+  const bool enough = !FormsNewGroups(plan_) || roster_.workers_left() >= GroupRulesOf(job).least_workers;
+  const bool replaced = losses_.size() + server_losses_.size() <= most_replaced();
+  ReportLoss(id,
+             absl::StrCat(text, "; ",
+                          replaced ? "the worker is to be replaced"
+                          : enough ? "the job goes on without this worker"
+                                   : "too few workers are left"),
+             actions);
 }
 
-std::string WorkerLosses::WhatFollows() const {
-  const proto::Job& job = plan_.job();
-  if (losses_.size() <= most_replaced()) return "the worker is to be replaced";
-  const bool enough = !FormsNewGroups(plan_) || roster_.workers_left() >= GroupRulesOf(job).least_workers;
-  return enough ? "the job goes on without this worker" : "too few workers are left";
+void WorkerLosses::LoseServer(TaskId id, const std::string& reason, const std::string& text, Nanoseconds now,
+                              Actions& actions) {
+  roster_.Lose(id);
+  const TaskState& task = roster_.at(id);
+  last_ = now;
+  proto::ServerLoss& loss = *server_losses_.Add();
+  loss.set_server(id.index);
+  loss.set_host(task.member.host());
+  loss.set_incarnation(task.member.incarnation());
+  loss.set_reason(reason);
+  loss.set_seconds(ToSeconds(now - started_));
+  ReportLoss(id, absl::StrCat(text, "; a replacement is to take its shards from their copy"), actions);
+}
+
+void WorkerLosses::ReportLoss(TaskId id, const std::string& text, Actions& actions) const {
+  proto::ProgressEvent event;
+  proto::TaskLost& lost = *event.mutable_task_lost();
+  lost.set_role(id.role == proto::PS ? "ps" : "worker");
+  lost.set_index(id.index);
+  lost.set_incarnation(roster_.at(id).member.incarnation());
+  lost.set_reason(text);
+  actions.push_back(Report{std::move(event)});
 }
 
 void WorkerLosses::Fence(TaskId id, Actions& actions) { Ask(id, false, actions); }
@@ -98,14 +129,25 @@ void WorkerLosses::Settle(TaskId id, Actions& actions) {
 
 bool WorkerLosses::Awaited(TaskId id) const {
   const uint32_t own = roster_.at(id).member.incarnation();
+  if (id.role == proto::PS) {
+    const auto loss = LastOfServer(server_losses_, id.index);
+    return loss != server_losses_.rend() && loss->incarnation() < own && loss->replaced_seconds() == 0;
+  }
   return std::any_of(losses_.begin(), losses_.end(), [&](const proto::WorkerLoss& loss) {
     return loss.worker() == id.index && loss.incarnation() + 1 == own && loss.replaced_seconds() == 0;
   });
 }
 
 void WorkerLosses::Replaced(TaskId id, Nanoseconds now, Actions& actions) {
-  const double seconds = ToSeconds(now - questions_[id].lost_at);
-  LastOf(id).set_replaced_seconds(seconds);
+  double seconds = 0;
+  if (id.role == proto::PS) {
+    const auto loss = LastOfServer(server_losses_, id.index);
+    seconds = ToSeconds(now - started_) - loss->seconds();
+    loss->set_replaced_seconds(seconds);
+  } else {
+    seconds = ToSeconds(now - questions_[id].lost_at);
+    LastOf(id).set_replaced_seconds(seconds);
+  }
   proto::ProgressEvent event;
   event.set_note(absl::StrFormat("%s takes part again after %.1f s", roster_.Describe(id), seconds));
   actions.push_back(Report{std::move(event)});
@@ -127,16 +169,29 @@ void WorkerLosses::TakesPart(TaskId id, Nanoseconds now, Actions& actions) {
 }
 
 bool WorkerLosses::awaits_replacement() const {
-  const auto replaced = std::min<int>(losses_.size(), most_replaced());
-  const auto awaited = [&](TaskId id, const TaskState& task) {
-    const auto is_last = [&](const proto::WorkerLoss& loss) {
-      return loss.worker() == id.index && loss.incarnation() == task.member.incarnation();
-    };
-    return task.candidate > task.member.incarnation() ||
-           std::any_of(losses_.begin(), losses_.begin() + replaced, is_last);
+  // The launcher replaces the first most_replaced() processes that were lost, in order of time.
+  const auto losses_until = [](const auto& losses, double seconds, bool inclusive) {
+    return std::count_if(losses.begin(), losses.end(), [&](const auto& loss) {
+      return loss.seconds() < seconds || (inclusive && loss.seconds() == seconds);
+    });
+  };
+  const auto is_replaced = [&](TaskId id, uint32_t incarnation) {
+    for (int i = 0; i < losses_.size(); ++i) {
+      const proto::WorkerLoss& loss = losses_.Get(i);
+      if (id != TaskId{proto::WORKER, loss.worker()} || loss.incarnation() != incarnation) continue;
+      return i + losses_until(server_losses_, loss.seconds(), false) < most_replaced();
+    }
+    for (int i = 0; i < server_losses_.size(); ++i) {
+      const proto::ServerLoss& loss = server_losses_.Get(i);
+      if (id != TaskId{proto::PS, loss.server()} || loss.incarnation() != incarnation) continue;
+      return i + losses_until(losses_, loss.seconds(), true) < most_replaced();
+    }
+    return false;
   };
   return std::any_of(roster_.tasks().begin(), roster_.tasks().end(), [&](const auto& entry) {
-    return entry.second.lost && awaited(entry.first, entry.second);
+    const auto& [id, task] = entry;
+    const uint32_t incarnation = task.member.incarnation();
+    return task.lost && (task.candidate > incarnation || is_replaced(id, incarnation));
   });
 }
 
@@ -163,6 +218,7 @@ bool WorkerLosses::LostChiefSince(Nanoseconds time) const {
 
 void WorkerLosses::FillSummary(proto::RunSummary& summary) const {
   *summary.mutable_worker_loss() = losses_;
+  *summary.mutable_server_loss() = server_losses_;
   *summary.mutable_chief_loss() = chief_losses_;
 }
 
@@ -183,6 +239,7 @@ void WorkerLosses::Save(proto::LossesState& state) const {
   }
   *state.mutable_loss() = losses_;
   state.set_last_ns(last_);
+  *state.mutable_server_loss() = server_losses_;
   *state.mutable_chief_loss() = chief_losses_;
 }
 
@@ -203,7 +260,12 @@ absl::Status WorkerLosses::Restore(const proto::LossesState& state) {
   }
   check.Time("last_ns", state.last_ns());
   check.Within("chief_loss", state.chief_loss_size(), 0, plan_.job().max_restarts());
-  std::set<TaskId> lost;
+  std::set<TaskId> lost, lost_servers;
+  for (const proto::ServerLoss& loss : state.server_loss()) {
+    const TaskId server{proto::PS, loss.server()};
+    check.That(CopiesShards(plan_) && roster_.Has(server), "server ", loss.server(), " has no copy");
+    lost_servers.insert(server);
+  }
   for (const proto::WorkerLoss& loss : state.loss()) {
     check_worker(loss.worker());
     check.Count("batches_returned", loss.batches_returned());
@@ -215,12 +277,14 @@ absl::Status WorkerLosses::Restore(const proto::LossesState& state) {
                ", but this worker was never lost");
   }
   for (const auto& [id, task] : roster_.tasks()) {
-    check.That((!task.lost && !roster_.late(id)) || questions.count(id) > 0, TaskName(id.role, id.index),
+    const bool recorded = questions.count(id) > 0 || lost_servers.count(id) > 0;
+    check.That((!task.lost && !roster_.late(id)) || recorded, TaskName(id.role, id.index),
                " is lost or was replaced, but its loss is not recorded");
   }
   TETHYS_RETURN_IF_ERROR(check.status());
   questions_ = std::move(questions);
   losses_ = state.loss();
+  server_losses_ = state.server_loss();
   last_ = state.last_ns();
   chief_losses_ = state.chief_loss();
   return absl::OkStatus();

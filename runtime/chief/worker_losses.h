@@ -33,6 +33,10 @@ class WorkerLosses {
   // user.
   void Lose(TaskId id, const std::string& reason, const std::string& text, Nanoseconds now, Actions& actions);
 
+  // The same for a server whose shards have a copy.
+  void LoseServer(TaskId id, const std::string& reason, const std::string& text, Nanoseconds now,
+                  Actions& actions);
+
   // Asks all servers to refuse the frames of the lost incarnation.
   void Fence(TaskId id, Actions& actions);
   // Asks all servers to wait for the replacement from the next round on.
@@ -46,18 +50,18 @@ class WorkerLosses {
   // Settles each batch that the worker held, by the reports of the servers. Each batch is then used, torn
   // (only some servers applied it) or free again.
   void Settle(TaskId id, Actions& actions);
-  // True if the worker's process is the replacement of a lost process, and has not trained yet.
+  // True if the task's process is the replacement of a lost process, and has not taken part yet.
   bool Awaited(TaskId id) const;
-  // Notes that the replacement of a lost worker trains from now on.
+  // Notes that the replacement of a lost task takes part from now on.
   void Replaced(TaskId id, Nanoseconds now, Actions& actions);
   // Lets the replacement take part from now on.
   void TakesPart(TaskId id, Nanoseconds now, Actions& actions);
 
-  // True if a process is about to take a lost worker's place: the launcher will start a replacement
+  // True if a process is about to take a lost task's place: the launcher will start a replacement
   // (max_restarts), or a replacement was admitted.
   bool awaits_replacement() const;
-  // True if the launcher would replace the next worker that is lost.
-  bool can_replace() const { return losses_.size() < most_replaced(); }
+  // True if the launcher would replace the next task that is lost.
+  bool can_replace() const { return losses_.size() + server_losses_.size() < most_replaced(); }
   // A new process is the job's chief. The launcher has used one of the job's restarts for it.
   // `absent`: the seconds without a chief.
   void OnTookOver(Nanoseconds now, double absent);
@@ -83,6 +87,8 @@ class WorkerLosses {
     Nanoseconds lost_at = 0;
   };
 
+  // Says in a report to the launcher that the task is lost. `text`: for the user.
+  void ReportLoss(TaskId id, const std::string& text, Actions& actions) const;
   // The number of losses after which the launcher has started, or will start, a replacement.
   int most_replaced() const { return std::max(0, plan_.job().max_restarts() - chief_losses_.size()); }
   // Describes for the user how the job goes on after the newest loss.
@@ -99,6 +105,7 @@ class WorkerLosses {
   std::map<TaskId, Question> questions_;
   google::protobuf::RepeatedPtrField<proto::WorkerLoss> losses_;
   Nanoseconds last_ = 0;
+  google::protobuf::RepeatedPtrField<proto::ServerLoss> server_losses_;
   google::protobuf::RepeatedPtrField<proto::ChiefLoss> chief_losses_;
 };
 

@@ -112,6 +112,16 @@ int ServersWithShards(const proto::Placement& placement) {
   return servers;
 }
 
+bool CopiesShards(const proto::JobPlan& plan) {
+  return plan.job().strategy().parameter_server().replicas() > 1 && FormsNewGroups(plan);
+}
+
+int KeeperOf(const proto::Placement& placement, int server) { return (server + 1) % placement.servers(); }
+
+int OwnerOfCopy(const proto::Placement& placement, int server) {
+  return (server + placement.servers() - 1) % placement.servers();
+}
+
 proto::Device::Kind DeviceOf(const proto::JobPlan& plan, int worker) {
   return worker < plan.worker_device_size() ? plan.worker_device(worker) : plan.job().device().kind();
 }

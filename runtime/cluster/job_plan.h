@@ -49,6 +49,14 @@ LearningRateSchedule ScheduleOf(const proto::JobPlan& plan);
 // more servers than shards, its last servers are empty.
 int ServersWithShards(const proto::Placement& placement);
 
+// True if each server's shards have a copy on another server (ParameterServer.replicas), so that the job goes on
+// after the loss of a server.
+bool CopiesShards(const proto::JobPlan& plan);
+// In such a job: the server that keeps the copy of the shards
+// of `server`, and the server whose copy `server` keeps.
+int KeeperOf(const proto::Placement& placement, int server);
+int OwnerOfCopy(const proto::Placement& placement, int server);
+
 // The device of a worker: the device that its host names, otherwise the job's device.
 proto::Device::Kind DeviceOf(const proto::JobPlan& plan, int worker);
 bool AnyOnGpu(const proto::JobPlan& plan);

@@ -63,17 +63,19 @@ absl::StatusOr<Membership> Membership::Replace(TaskId task, uint32_t incarnation
   return next;
 }
 
-absl::StatusOr<Membership> Membership::Regroup(const std::map<TaskId, uint32_t>& workers) const {
+absl::StatusOr<Membership> Membership::Regroup(const std::map<TaskId, uint32_t>& tasks) const {
+  const auto workers = static_cast<int>(std::count_if(
+      tasks.begin(), tasks.end(), [](const auto& entry) { return entry.first.role == proto::WORKER; }));
   if (leased_) return Refusal("workers on leases form no groups");
-  if (workers.empty()) return Refusal("a group needs a worker");
-  if (sharded_ && static_cast<int>(workers.size()) != workers_) {
-    return Refusal("samples are sharded over ", workers_, " workers, and the group has ", workers.size());
+  if (workers == 0) return Refusal("a group needs a worker");
+  if (sharded_ && workers != workers_) {
+    return Refusal("samples are sharded over ", workers_, " workers, and the group has ", workers);
   }
   TETHYS_ASSIGN_OR_RETURN(Membership next, NextGeneration());
   for (auto& [task, seat] : next.seats_) {
     if (task.role == proto::WORKER) seat.member = false;
   }
-  for (const auto& [task, incarnation] : workers) {
+  for (const auto& [task, incarnation] : tasks) {
     TETHYS_RETURN_IF_ERROR(CheckTask(task));
     if (incarnation != IncarnationOf(task)) TETHYS_RETURN_IF_ERROR(CheckNewer(task, incarnation));
     next.seats_.at(task) = {.member = true, .incarnation = incarnation};

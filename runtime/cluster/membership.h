@@ -55,10 +55,10 @@ class Membership {
   absl::StatusOr<Membership> Remove(TaskId task) const;
   // Replaces the process of a member by a new process, whose incarnation is `incarnation`.
   absl::StatusOr<Membership> Replace(TaskId task, uint32_t incarnation) const;
-  // The next group of a membership in lock step: exactly these workers, with the incarnations of their
-  // processes. The generation grows even if no member changes, because a group whose exchange has failed is
-  // never used again.
-  absl::StatusOr<Membership> Regroup(const std::map<TaskId, uint32_t>& workers) const;
+  // The next group of a membership in lock step: exactly the workers among `tasks`, and all servers. The
+  // processes of these workers, and of the servers among `tasks`, have the given incarnations. The generation
+  // grows even if no member changes, because a group whose exchange has failed is never used again.
+  absl::StatusOr<Membership> Regroup(const std::map<TaskId, uint32_t>& tasks) const;
   // Places the same shards on other servers. A server must be added before it gets shards, and can be removed
   // only when it has no shards.
   absl::StatusOr<Membership> Place(const proto::Placement& placement) const;

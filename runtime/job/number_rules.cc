@@ -117,6 +117,7 @@ constexpr NumberRule kRules[] = {
     {"strategy.mirrored.gradients", proto::Device::FP32, From(0, proto::Device::Precision_MAX)},
     {"strategy.mirrored.synchronised_batch_normalisation", 0, From(0, 1)},
     {"strategy.parameter_server.servers", 1, From(1, 1024)},
+    {"strategy.parameter_server.replicas", 1, From(1, 2)},
     {"strategy.parameter_server.bulk_synchronous.summation", 0,
      From(0, proto::BulkSynchronous::Summation_MAX)},
     {"strategy.local.virtual_replicas", 1, From(1, kMaxWorkers)},

@@ -46,6 +46,13 @@ bool FormsNewGroups(const proto::Job& job) {
 
 bool SurvivesWorkerLoss(const proto::Job& job) { return TraitsOf(job).leases() || FormsNewGroups(job); }
 
+void EndAtFirstLoss(proto::Job& job) {
+  job.clear_max_restarts();
+  if (job.strategy().has_parameter_server()) {
+    job.mutable_strategy()->mutable_parameter_server()->clear_replicas();
+  }
+}
+
 double WorkerSilence(const proto::Job& job) {
   const proto::Timeouts& timeouts = job.timeouts();
   if (timeouts.has_worker_silence()) return std::min(timeouts.worker_silence(), timeouts.silence());

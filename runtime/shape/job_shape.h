@@ -66,8 +66,11 @@ bool FormsNewGroups(const proto::Job& job);
 // Whether the job goes on after the loss of a worker, once training has begun.
 bool SurvivesWorkerLoss(const proto::Job& job);
 
+// Lets the job end at the first loss of a process, for brief runs whose times are measured.
+void EndAtFirstLoss(proto::Job& job);
+
 // The time in seconds after which a silent worker counts as lost, if the job survives the loss
-// (proto::Timeouts.worker_silence).
+// (proto::Timeouts.worker_silence). The same time holds for servers whose shards have copies.
 double WorkerSilence(const proto::Job& job);
 
 // The rules of proto::Elastic, with their defaults, for a job that forms new groups.

@@ -67,6 +67,8 @@ absl::string_view KindName(FrameKind kind) {
       return "measure";
     case FrameKind::kMessage:
       return "message";
+    case FrameKind::kCopy:
+      return "copy";
   }
   return kUnknownKind;
 }

@@ -9,12 +9,13 @@
 //    8  u32  by kind            push: global sample count; parameters: staleness; gather: hash of the
 //                              parts; error: status code; 0 in all other kinds
 //   12  u32  generation         of the job's membership
-//   16  u32  group              id of the communicator (ring)
+//   16  u32  group              id of the communicator (ring); copies: the server that the shards belong to
 //   20  u32  rank               of the sender in its group; on streams of servers, the worker's index
 //   24  u32  incarnation        of the sender: 1 for its first process, 1 more for each replacement
 //   28  u32  CRC-32             of the header with this field 0
-//   32  u64  step               worker's step; number of a collective or message
-//   40  u64  sequence           increases per sender, so that repeats are recognised; pulls: from 2^63
+//   32  u64  step               worker's step; number of a collective or message; copies: number of the arena
+//   40  u64  sequence           increases per sender, so that repeats are recognised; pulls: from 2^63;
+//                              copies: number of the frame within its version
 //   48  u64  range begin        meaning set by the kind
 //   56  u64  range count
 //   64  u64  sample begin       position in the job's order; parameters: f64, sum of squares
@@ -63,6 +64,11 @@ enum class FrameKind : uint8_t {
   // with the sums of squares of the server's shards.
   kMeasure = 13,
   kMessage = 14,  // For rings: a message between two ranks.
+  // Server to server: values of an arena (ps/shard_copy.h). The base version is the version of these values.
+  // Without payload, and with the sequence 0, the frame asks whether the receiver has the version already.
+  // The answer to the question is a kCopy frame whose range count is 1 (yes) or 0. The answer to the last
+  // frame of a version is a kCopy frame with the sequence of that frame.
+  kCopy = 15,
 };
 
 enum class FrameDType : uint8_t { kNone = 0, kFloat32 = 1, kFloat64 = 2, kBytes = 3 };

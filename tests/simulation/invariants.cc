@@ -213,14 +213,14 @@ void Invariants::OnCommit(const Checkpoint& checkpoint) {
 }
 
 void Invariants::OnProgress(const proto::ProgressEvent& event) {
-  if (event.has_worker_lost() &&
-      world_.disturbances().hit().count({proto::WORKER, event.worker_lost().index()}) == 0) {
-    world_.Broken("worker ", event.worker_lost().index(), " counts as lost: ", event.worker_lost().reason());
+  if (event.has_task_lost() &&
+      world_.disturbances().hit().count({proto::WORKER, event.task_lost().index()}) == 0) {
+    world_.Broken("worker ", event.task_lost().index(), " counts as lost: ", event.task_lost().reason());
   }
-  if (event.has_worker_lost() && FormsNewGroups(world_.plan())) {
-    unanswered_.erase({proto::WORKER, event.worker_lost().index()});
+  if (event.has_task_lost() && FormsNewGroups(world_.plan())) {
+    unanswered_.erase({proto::WORKER, event.task_lost().index()});
   }
-  if (event.has_worker_lost() && world_.kind() == Kind::kMirrored) CheckNoNeedlessLoss(event.worker_lost());
+  if (event.has_task_lost() && world_.kind() == Kind::kMirrored) CheckNoNeedlessLoss(event.task_lost());
   if (!event.has_epoch() || !event.epoch().validated()) return;
   proto::TrainingState state;
   state.set_step(event.epoch().step());
@@ -234,7 +234,7 @@ void Invariants::OnProgress(const proto::ProgressEvent& event) {
 
 // The chief may give up a living worker that has the parameters only if another worker has them, too. The
 // other worker may have died shortly before, because the chief may not know yet of its death.
-void Invariants::CheckNoNeedlessLoss(const proto::WorkerLost& lost) {
+void Invariants::CheckNoNeedlessLoss(const proto::TaskLost& lost) {
   constexpr Nanoseconds kUnnoticed = 2 * kSecond;
   const SimulatedWorker* const worker = world_.worker(lost.index());
   if (!worker->alive() || worker->cut_off() || !worker->has_state() ||

@@ -66,7 +66,7 @@ class Invariants {
   };
 
   void CheckValues(const Values& values, const proto::TrainingState& state, const std::string& where);
-  void CheckNoNeedlessLoss(const proto::WorkerLost& lost);
+  void CheckNoNeedlessLoss(const proto::TaskLost& lost);
   const std::vector<float>& ParametersAt(const proto::TrainingState& state);
   void Use(int64_t begin, int64_t count);
   void Tear(int64_t begin, int64_t count, const std::set<int>& servers);

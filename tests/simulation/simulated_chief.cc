@@ -157,7 +157,7 @@ void SimulatedChief::HandOnJournal() { world().disk().journal() += std::exchange
 void SimulatedChief::Do(Report& action) {
   world().invariants().OnProgress(action.event);
   if (action.event.has_started()) world().disturbances().TrainingBegins();
-  if (action.event.has_worker_lost()) world().EndLostWorker(action.event.worker_lost());
+  if (action.event.has_task_lost()) world().EndLostTask(action.event.task_lost());
 }
 
 void SimulatedChief::Do(OpenSave& action) {

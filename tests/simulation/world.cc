@@ -142,7 +142,7 @@ void World::OnProcessEnd(Process& process, Process::End end) {
                });
 }
 
-void World::EndLostWorker(const proto::WorkerLost& lost) {
+void World::EndLostTask(const proto::TaskLost& lost) {
   SimulatedWorker* const worker = workers_[static_cast<size_t>(lost.index())];
   if (worker->incarnation() != static_cast<uint32_t>(lost.incarnation())) return;
   given_up_.insert(worker);

@@ -74,7 +74,7 @@ class World {
   // ---- events that processes report
   void OnProcessEnd(Process& process, Process::End end);
   // The chief counts this worker as lost. If its process still exists, the process is killed.
-  void EndLostWorker(const proto::WorkerLost& lost);
+  void EndLostTask(const proto::TaskLost& lost);
   void OnJobEnd(const absl::Status& status, TaskId culprit);
   // A mirrored worker joins its newest group. When all members have joined, each pair of them is connected.
   // If a member has died, the other members notice that after a while.

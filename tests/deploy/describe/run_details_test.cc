@@ -137,7 +137,7 @@ TEST_F(RunDetailsTest, LostWorkersAreShownDuringTheRunAndAfterALaterAttempt) {
   };
   proto::ProgressEvent listening, lost;
   listening.mutable_listening()->set_address("here");
-  lost.mutable_worker_lost()->set_reason("lost worker 1 on vm: its session ended");
+  lost.mutable_task_lost()->set_reason("lost worker 1 on vm: its session ended");
   add({listening, lost});
   EXPECT_THAT(Text(),
               HasSubstr("losses      1 worker was lost\n            lost worker 1 on vm: its session"));

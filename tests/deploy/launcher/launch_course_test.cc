@@ -110,8 +110,9 @@ class Scenario {
     if (words[1] == "note") event.set_note("text");
     if (words[1] == "step") event.mutable_progress()->set_step(number);
     if (words[1] == "lost") {
-      event.mutable_worker_lost()->set_index(static_cast<int>(number));
-      event.mutable_worker_lost()->set_incarnation(std::stoi(words.at(3)));
+      event.mutable_task_lost()->set_role("worker");
+      event.mutable_task_lost()->set_index(static_cast<int>(number));
+      event.mutable_task_lost()->set_incarnation(std::stoi(words.at(3)));
     }
     if (words[1] == "finished") event.mutable_finished()->set_ok(true);
     if (words[1] == "failed") {

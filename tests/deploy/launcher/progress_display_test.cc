@@ -212,7 +212,7 @@ TEST(ProgressDisplayTest, LinesOfLateTasksAreClearedWhenTasksRecover) {
 
 TEST(ProgressDisplayTest, LostWorkerIsShownInRedOnlyWithColour) {
   proto::ProgressEvent event;
-  event.mutable_worker_lost()->set_reason("lost worker 2");
+  event.mutable_task_lost()->set_reason("lost worker 2");
   Screen plain(/*live=*/false), coloured(/*live=*/true);
   plain.Event(event);
   coloured.Event(event);

@@ -1,0 +1,215 @@
+#include "ps/shard_copies.h"
+
+#include <algorithm>
+#include <climits>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/cluster/job_plan.h"
+
+namespace tethys {
+namespace {
+
+// The first pause before another try to reach a server. In a new group, servers become ready within moments
+// of each other.
+constexpr Nanoseconds kPause = 2 * kMillisecond;
+
+absl::StatusOr<ShardLayout> LayoutOf(const proto::JobPlan& plan, int server) {
+  TETHYS_ASSIGN_OR_RETURN(const VariableSet variables, VariablesOf(plan));
+  return ShardLayout::Create(plan.placement(), server, variables.arena_size());
+}
+
+}  // namespace
+
+ShardCopies::ShardCopies(Options options, const proto::JobPlan& plan, int server,
+                         std::shared_ptr<ServedStore> served)
+    : options_(std::move(options)),
+      server_(server),
+      owner_(OwnerOfCopy(plan.placement(), server)),
+      keeper_(KeeperOf(plan.placement(), server)),
+      job_hash_(plan.job_hash()),
+      model_signature_(plan.model_signature()),
+      job_id_(plan.job_id()),
+      served_(std::move(served)) {}
+
+absl::StatusOr<std::unique_ptr<ShardCopies>> ShardCopies::Create(Options options, const proto::JobPlan& plan,
+                                                                 int server,
+                                                                 std::shared_ptr<ServedStore> served) {
+  std::unique_ptr<ShardCopies> copies(new ShardCopies(std::move(options), plan, server, std::move(served)));
+  TETHYS_ASSIGN_OR_RETURN(ShardLayout layout, LayoutOf(plan, copies->owner_));
+  const int slots = static_cast<int>(copies->served_->store->values().size()) - 1;
+  TETHYS_ASSIGN_OR_RETURN(copies->kept_, ShardCopy::Create(std::move(layout), copies->owner_, server, slots));
+  return copies;
+}
+
+// --------------------------------------------------------------------------------------------- on the loop
+
+absl::Status ShardCopies::ExpectShards() {
+  const int slots = static_cast<int>(served_->store->values().size()) - 1;
+  TETHYS_ASSIGN_OR_RETURN(own_, ShardCopy::Create(served_->store->layout(), server_, server_, slots));
+  MutexLock lock(mu_);
+  taken_ = false;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<absl::optional<Frame>> ShardCopies::Take(const Frame& frame, PayloadPieces payload) {
+  const bool own = frame.group == static_cast<uint32_t>(server_);
+  if (own && own_ == nullptr) return absl::UnavailableError("this server does not take its shards yet");
+  ShardCopy& copy = own ? *own_ : *kept_;
+  Frame answer;
+  answer.kind = FrameKind::kCopy;
+  answer.generation = frame.generation;
+  answer.group = frame.group;
+  answer.rank = static_cast<uint32_t>(server_);
+  answer.base_version = frame.base_version;
+  answer.sequence = frame.sequence;
+  answer.range_count = 1;
+  if (frame.sequence == 0) {
+    answer.range_count = copy.version() == static_cast<int64_t>(frame.base_version) ? 1 : 0;
+    return absl::make_optional(answer);
+  }
+  TETHYS_ASSIGN_OR_RETURN(const bool complete, copy.Take(frame, payload));
+  if (!complete) return absl::optional<Frame>();
+  if (own) TETHYS_RETURN_IF_ERROR(Restore());
+  return absl::make_optional(answer);
+}
+
+absl::Status ShardCopies::Restore() {
+  ParameterStore& store = *served_->store;
+  TETHYS_RETURN_IF_ERROR(store.SetVersion(*own_->version()));
+  TETHYS_RETURN_IF_ERROR(store.ForEachShard([&](int slot, int64_t begin, absl::Span<float> out) {
+    TETHYS_ASSIGN_OR_RETURN(const Range local, store.layout().ToLocal(begin, out.size()));
+    std::copy_n(own_->values(slot) + local.begin, local.count, out.begin());
+    return absl::OkStatus();
+  }));
+  own_.reset();
+  MutexLock lock(mu_);
+  taken_ = true;
+  changed_.NotifyAll();
+  return absl::OkStatus();
+}
+
+void ShardCopies::Copy(Range local, int64_t version) {
+  MutexLock lock(sender_mu_);
+  if (sender_ != nullptr) sender_->Add(version, local);
+}
+
+// -------------------------------------------------------------------------------------- on another thread
+
+absl::Status ShardCopies::Join(const proto::Form& form, bool restores, Nanoseconds patience) {
+  const Nanoseconds until = options_.client.clock->Now() + patience;
+  const uint32_t generation = form.group().generation();
+  if (absl::c_linear_search(form.restored(), owner_)) TETHYS_RETURN_IF_ERROR(GiveBack(form, until));
+  if (restores) {
+    TETHYS_RETURN_IF_ERROR(
+        Await(&ShardCopies::taken_, generation, until, absl::StrCat("server ", keeper_, " did not give back the shards")));
+  }
+  if (served_->store->layout().shards().empty()) return absl::OkStatus();
+  {
+    MutexLock lock(mu_);
+    offered_ = false;
+  }
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<CopySender> sender,
+                          SendTo(keeper_, server_, form.group(), [this](int64_t version) {
+                            options_.on_copied(version);
+                            MutexLock lock(mu_);
+                            offered_ = true;
+                            changed_.NotifyAll();
+                          }));
+  sender->Offer(form.step());
+  {
+    MutexLock lock(sender_mu_);
+    sender_ = std::move(sender);
+  }
+  return Await(&ShardCopies::offered_, generation, until, absl::StrCat("server ", keeper_, " did not take the copy"));
+}
+
+absl::Status ShardCopies::GiveBack(const proto::Form& form, Nanoseconds until) {
+  if (kept_->layout().shards().empty()) return absl::OkStatus();
+  if (kept_->version() != form.step()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("server ", server_, " is to give server ", owner_, " its shards of step ", form.step(),
+                     " back, but ",
+                     kept_->version().has_value()
+                         ? absl::StrCat("its copy is of step ", *kept_->version())
+                         : "it has no copy"));
+  }
+  {
+    MutexLock lock(mu_);
+    given_back_ = false;
+  }
+  TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<CopySender> sender,
+                          SendTo(owner_, owner_, form.group(), [this](int64_t) {
+                            MutexLock lock(mu_);
+                            given_back_ = true;
+                            changed_.NotifyAll();
+                          }));
+  sender->Offer(form.step());
+  return Await(&ShardCopies::given_back_, form.group().generation(), until,
+               absl::StrCat("server ", owner_, " did not take its shards"));
+}
+
+absl::StatusOr<std::unique_ptr<CopySender>> ShardCopies::SendTo(int receiver, int owner,
+                                                                const proto::Group& group,
+                                                                std::function<void(int64_t)> on_copied) const {
+  CopySenderOptions sender;
+  sender.client = options_.client;
+  sender.client.reconnect_tries = INT_MAX;  // If the receiver is lost, the chief halts the group.
+  sender.client.reconnect_pause = kPause;
+  proto::Handshake& handshake = sender.client.handshake;
+  handshake.set_job_id(job_id_);
+  handshake.set_job_hash(job_hash_);
+  handshake.set_model_signature(model_signature_);
+  handshake.set_role(proto::PS);
+  handshake.set_index(server_);
+  handshake.set_generation(group.generation());
+  for (const proto::Member& member : group.member()) {
+    if (member.role() != proto::PS) continue;
+    sender.client.servers.push_back({member.host(), member.data_address()});
+    if (member.index() == server_) handshake.set_incarnation(member.incarnation());
+  }
+  if (receiver >= static_cast<int>(sender.client.servers.size())) {
+    return absl::InvalidArgumentError(absl::StrCat("the group has no server ", receiver));
+  }
+  sender.receiver = receiver;
+  sender.owner = owner;
+  if (owner == server_) {
+    sender.size = served_->store->layout().local_size();
+    sender.arenas = served_->store->values();
+    sender.memory = served_;
+  } else {
+    sender.size = kept_->layout().local_size();
+    for (int arena = 0; arena < kept_->arenas(); ++arena) sender.arenas.push_back(kept_->values(arena));
+    sender.memory = kept_;
+  }
+  sender.on_copied = std::move(on_copied);
+  sender.on_refused = options_.on_refused;
+  return CopySender::Start(std::move(sender));
+}
+
+absl::Status ShardCopies::Await(bool ShardCopies::*done, uint32_t generation, Nanoseconds until,
+                                const std::string& what) {
+  MutexLock lock(mu_);
+  while (!(this->*done)) {
+    if (halted_ >= generation) return absl::AbortedError("the chief halted the group of servers");
+    const Nanoseconds left = until - options_.client.clock->Now();
+    if (left <= 0) return absl::DeadlineExceededError(absl::StrCat(what, " of server ", server_, " in time"));
+    changed_.WaitFor(mu_, left);
+  }
+  return absl::OkStatus();
+}
+
+void ShardCopies::Leave() {
+  std::unique_ptr<CopySender> sender;  // Destroyed after the lock is released.
+  MutexLock lock(sender_mu_);
+  sender.swap(sender_);
+}
+
+void ShardCopies::Interrupt(uint32_t generation) {
+  MutexLock lock(mu_);
+  halted_ = std::max(halted_, generation);
+  changed_.NotifyAll();
+}
+
+}  // namespace tethys

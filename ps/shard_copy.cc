@@ -1,0 +1,88 @@
+#include "ps/shard_copy.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ps/store_memory.h"
+
+namespace tethys {
+
+absl::StatusOr<std::unique_ptr<ShardCopy>> ShardCopy::Create(ShardLayout layout, int owner, int keeper,
+                                                             int slots) {
+  std::unique_ptr<ShardCopy> copy(new ShardCopy(std::move(layout), owner));
+  std::vector<Arena*> arenas;
+  for (Image& image : copy->images_) {
+    image.arenas.resize(1 + slots);
+    for (Arena& arena : image.arenas) arenas.push_back(&arena);
+  }
+  TETHYS_RETURN_IF_ERROR(AllocateForStore(
+      keeper, copy->layout_.local_size(), arenas,
+      absl::StrCat("two copies of the parameters and slots of server ", owner, ", for replicas: 2")));
+  return copy;
+}
+
+absl::Status ShardCopy::Check(const Frame& frame, PayloadPieces payload) const {
+  const auto refusal = [&](const auto&... words) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the copy of server ", owner_, " refuses ", FrameText(frame), ": ", words...));
+  };
+  if (frame.kind != FrameKind::kCopy || frame.dtype != FrameDType::kFloat32) return refusal("expected values");
+  if (frame.group != static_cast<uint32_t>(owner_)) return refusal("it is about server ", frame.group);
+  if (frame.step >= static_cast<uint64_t>(arenas())) return refusal("the job has ", arenas() - 1, " slots");
+  const bool begins = frame.sequence == 1;
+  if (!begins && (last_ == 0 || frame.sequence != last_ + 1)) {
+    return refusal("it has number ", frame.sequence, " after ", last_);
+  }
+  if (!begins && frame.base_version != static_cast<uint64_t>(arriving_)) {
+    return refusal("version ", frame.base_version, " within version ", arriving_);
+  }
+  const auto size = static_cast<uint64_t>(layout_.local_size());
+  if (frame.range_count == 0 || frame.range_begin > size || frame.range_count > size - frame.range_begin) {
+    return absl::OutOfRangeError(
+        absl::StrCat("the copy of server ", owner_, " has ", size, " elements: ", FrameText(frame)));
+  }
+  if (PayloadBytes(payload) != static_cast<int64_t>(frame.range_count * sizeof(float))) {
+    return refusal("its payload has ", PayloadBytes(payload), " bytes");
+  }
+  const Range local = {static_cast<int64_t>(frame.range_begin), static_cast<int64_t>(frame.range_count)};
+  if ((begins ? 0 : taken_) + layout_.ElementsIn(local) > arenas() * layout_.element_count()) {
+    return refusal("the version has more values than its elements");
+  }
+  return CheckPayload(frame, payload);
+}
+
+absl::StatusOr<bool> ShardCopy::Take(const Frame& frame, PayloadPieces payload) {
+  TETHYS_RETURN_IF_ERROR(Check(frame, payload));
+  Image& image = images_[1 - newest_];
+  if (frame.sequence == 1) {
+    image.version.reset();
+    arriving_ = static_cast<int64_t>(frame.base_version);
+    taken_ = 0;
+  }
+  const Range local = {static_cast<int64_t>(frame.range_begin), static_cast<int64_t>(frame.range_count)};
+  char* to = reinterpret_cast<char*>(image.arenas[frame.step].data() + local.begin);
+  for (const absl::string_view piece : payload) {
+    std::memcpy(to, piece.data(), piece.size());
+    to += piece.size();
+  }
+  last_ = frame.sequence;
+  taken_ += layout_.ElementsIn(local);
+  if (taken_ < arenas() * layout_.element_count()) return false;
+  image.version = arriving_;
+  newest_ = 1 - newest_;
+  last_ = 0;
+  return true;
+}
+
+absl::optional<int64_t> ShardCopy::version() const { return images_[newest_].version; }
+
+void ShardCopy::StepBack(int64_t version) {
+  last_ = 0;
+  if (images_[1 - newest_].version == version && images_[newest_].version != version) newest_ = 1 - newest_;
+  images_[1 - newest_].version.reset();
+  if (images_[newest_].version != version) images_[newest_].version.reset();
+}
+
+}  // namespace tethys

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Tests that a bulk-synchronous job whose servers have copies (replicas: 2) survives the loss of servers, uses every
+sample exactly once and ends with the parameters of an undisturbed run.
+
+    server_loss_test.py TETHYS              runs the tests
+    server_loss_test.py TETHYS --soak 50    runs 50 jobs of each row of SOAKED and kills one server of each at a random
+                                            instant; prints the quantiles of the time from the kill until a step begins
+"""
+import csv
+import os
+import random
+import signal
+import sys
+import time
+import unittest
+
+from lock_step_loss_test import CLIPPED_JOB, LAMB_JOB, SAMPLES, SERVERS, lock_step
+from tethys_run import JOB, NORMALISED_JOB, TethysTest, quantiles
+
+COPIES = ["strategy.parameter_server.replicas=2", "strategy.parameter_server.servers=3"]
+# The cases that --soak measures: name, job and flags.
+SOAKED = [("plain", JOB, []), ("TLS", JOB, ["--tls=on"]), ("LAMB", LAMB_JOB, [])]
+
+
+def copied(*overrides, epochs=12, job=NORMALISED_JOB, flags=()):
+    return lock_step(SERVERS, 3, *COPIES, *overrides, epochs=epochs, job=job, flags=flags)
+
+
+class ServerLossTest(TethysTest):
+    def kill(self, run, role, index):
+        os.kill(run.process(role, index), signal.SIGKILL)
+
+    def assert_ends_well(self, run, epochs=12):
+        self.assertEqual(run.finish(), 0, run.output)
+        self.assertEqual(run.samples_used(), epochs * SAMPLES)
+        self.assertEqual(run.summary()["journal_check"], "passed")
+        self.assertEqual(len(run.summary()["attempt"]), 1)
+        self.assert_nothing_runs(run)
+
+    def test_servers_are_restored_from_their_copies_and_no_bit_differs(self):
+        for name, job in (("plain", JOB), ("clipped", CLIPPED_JOB), ("LAMB", LAMB_JOB)):
+            with self.subTest(job=name), copied("max_restarts=3", job=job) as whole, \
+                    copied("max_restarts=3", job=job) as run:
+                whole.run()
+                run.start().wait_for_training()
+                for times, server in enumerate((0, 2, 2), start=1):
+                    self.kill(run, "ps", server)
+                    run.wait_for(lambda: run.so_far().count("takes part again") == times, "replacement")
+                self.assert_ends_well(run)
+                self.assert_same_bits(run, whole)
+                losses = run.summary()["server_loss"]
+                self.assertEqual([loss.get("server", 0) for loss in losses], [0, 2, 2])
+                self.assertRegex(run.output, "3 servers were lost and restored from their copies; training stood still for ")
+
+
+def stall(job, flags):
+    """Kills a random server at a random moment of a run; returns the seconds until a step of the next group began, or
+    None if the kill came too late."""
+    test = ServerLossTest()
+    with copied("max_restarts=1", job=job, flags=flags) as run:
+        run.start().wait_for_training()
+        time.sleep(random.uniform(0, 1))
+        killed = time.monotonic_ns()
+        test.kill(run, "ps", random.randrange(3))
+        test.assert_ends_well(run)
+        changes = run.summary().get("group_change", [])
+        if not changes:
+            return None
+        step = str(changes[0].get("step", 0))
+        begun = [int(row["begin_ns"]) for row in csv.DictReader(run.read("steps.csv").splitlines()) if row["step"] == step]
+        return (max(begun) - killed) / 1e9
+
+
+def soak(repetitions):
+    for name, job, flags in SOAKED:
+        found = [stall(job, flags) for _ in range(repetitions)]
+        stalls = [seconds for seconds in found if seconds is not None]
+        print(f"{name}: {repetitions} losses survived, {found.count(None)} too late for it; {quantiles(stalls)}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    if "--soak" in sys.argv:
+        sys.exit(soak(int(sys.argv[sys.argv.index("--soak") + 1])))
+    unittest.main()
