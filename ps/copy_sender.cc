@@ -57,8 +57,9 @@ class GrpcCopySender final : public CopySender, public ServerLink::Owner {
   // ---- ServerLink::Owner; all called with the lock held
 
   void OnOpen(int) override {
+    // The receiver may have the version already, although its answer was lost.
     next_ = 0;
-    if (question_ == Question::kAsked) question_ = Question::kDue;
+    question_ = Question::kDue;
   }
 
   bool NextMessage(int, grpc::ByteBuffer* message) override {
@@ -108,10 +109,9 @@ class GrpcCopySender final : public CopySender, public ServerLink::Owner {
   }
 
   void OnBroken(int, const absl::Status& status) override {
-    options_.on_refused(Annotate(
-        status, absl::StrCat("server ", options_.receiver, " on ",
-                             options_.client.servers[options_.receiver].host, " takes no copy of server ",
-                             options_.owner)));
+    options_.on_refused(Annotate(status, absl::StrCat("server ", options_.receiver, " on ",
+                                                      options_.client.servers[options_.receiver].host,
+                                                      " takes no copy of server ", options_.owner)));
   }
 
  private:
@@ -146,7 +146,8 @@ class GrpcCopySender final : public CopySender, public ServerLink::Owner {
   int64_t version_ = -1;
   Question question_ = Question::kNone;
   std::vector<Range> ranges_;  // Of the version, in the order in which they are sent.
-  size_t next_ = 0;            // The number of frames of the version that were sent: for each range, one for each arena.
+  size_t next_ =
+      0;  // The number of frames of the version that were sent: for each range, one for each arena.
   LinkLoop loop_;
   ServerLink link_;
   absl::Status started_;  // An error: no thread could be started.

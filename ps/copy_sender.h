@@ -2,8 +2,8 @@
 // a server's shards to the server that keeps their copy; after a loss, the copy to the server that has
 // replaced the lost server. Thread-safe. No call but the destructor blocks.
 //
-// A version begins either with all of its values (Offer) or range by range, as the ranges are updated (Add,
-// End). If the stream breaks, the version is sent again from its first value.
+// A version begins either with all of its values (Offer) or range by range, as the ranges are updated (Add).
+// If the stream breaks, the version is sent again from its first value.
 #ifndef TETHYS_PS_COPY_SENDER_H_
 #define TETHYS_PS_COPY_SENDER_H_
 

@@ -1,22 +1,20 @@
 #include "ps/parameter_server.h"
 
-#include <grpcpp/alarm.h>
 #include <grpcpp/server_builder.h>
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <utility>
 
 #include "absl/algorithm/container.h"
 #include "ps/served_store.h"
 #include "ps/server_call.h"
+#include "ps/server_loop.h"
 #include "ps/shard_copies.h"
 #include "runtime/base/crc32c.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/socket.h"
-#include "runtime/base/thread.h"
 #include "runtime/cluster/credentials.h"
 #include "runtime/cluster/group_place.h"
 #include "runtime/cluster/job_plan.h"
@@ -32,9 +30,7 @@ constexpr Nanoseconds kChallengeLifetime = 10 * kSecond;
 class GrpcParameterServer final : public ParameterServer, public ServerCall::Owner, public StoreActions {
  public:
   explicit GrpcParameterServer(ParameterServerOptions options)
-      : options_(std::move(options)),
-        nonces_(*options_.clock, kChallengeLifetime),
-        woken_([this](bool) { RunPosted(); }) {}
+      : options_(std::move(options)), nonces_(*options_.clock, kChallengeLifetime) {}
   ~GrpcParameterServer() override;
 
   absl::Status Listen();
@@ -57,8 +53,7 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   std::map<int64_t, int64_t> StalenessHistogram() override;
 
  private:
-  // The functions down to RunPosted are called on the loop's thread only.
-  void Loop();
+  // The functions down to Fail are called on the loop only.
   void AwaitCall();
   void OnArrival(ServerCall& call) override;
   absl::Status OnMessage(ServerCall& call, const ReceivedMessage& message) override;
@@ -74,32 +69,22 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   void Record(const proto::AppliedPush& push) override;
   void Copy(Range local, int64_t version) override { copies_->Copy(local, version); }
   void Fail(const absl::Status& status) override;
-  void RunPosted();
-
-  // Runs `function` on the loop, later. Called on any thread.
-  void Post(std::function<void()> function);
 
   // Runs `function` on the loop and returns its result. Called on any other thread.
-  absl::Status OnLoop(absl::FunctionRef<absl::Status()> function);
+  absl::Status OnLoop(absl::FunctionRef<absl::Status()> function) { return loop_->Call(function); }
 
   const ParameterServerOptions options_;
   std::string address_;
   NonceBook nonces_;
   grpc::AsyncGenericService service_;
-  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  std::unique_ptr<ServerLoop> loop_;
   std::unique_ptr<grpc::Server> server_;
-  Thread thread_;
   std::atomic<int64_t> version_{0};
 
   Mutex mu_;
-  CondVar posted_done_;
-  bool wake_pending_ ABSL_GUARDED_BY(mu_) = false;
-  std::deque<std::function<void()>> posted_ ABSL_GUARDED_BY(mu_);
   proto::AppliedPushes applied_ ABSL_GUARDED_BY(mu_);
 
   // Used by the loop's thread only.
-  Completion woken_;
-  grpc::Alarm wake_alarm_;
   std::map<ServerCall*, std::unique_ptr<ServerCall>> calls_;
   std::vector<ServerCall*> streams_;  // The newest stream of each worker by its rank, or null.
   std::shared_ptr<ServedStore> served_;
@@ -122,14 +107,14 @@ absl::Status GrpcParameterServer::Listen() {
   builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   KeepAlive(builder);
-  queue_ = builder.AddCompletionQueue();
+  loop_ = std::make_unique<ServerLoop>(builder.AddCompletionQueue());
   server_ = builder.BuildAndStart();
   if (server_ == nullptr || port == 0) {
     return absl::UnavailableError(absl::StrCat("cannot listen on ", address,
                                                ": the port is in use or the address is not this machine's"));
   }
   address_ = HostPortText({bind.host, port});
-  TETHYS_RETURN_IF_ERROR(thread_.Start([this] { Loop(); }));
+  TETHYS_RETURN_IF_ERROR(loop_->Start());
   return OnLoop([this] {
     AwaitCall();
     return absl::OkStatus();
@@ -138,61 +123,16 @@ absl::Status GrpcParameterServer::Listen() {
 
 GrpcParameterServer::~GrpcParameterServer() {
   if (copies_ != nullptr) copies_->Leave();
-  if (thread_.running()) {
+  if (loop_ == nullptr) return;
+  if (loop_->running()) {
     OnLoop([this] {
       stopping_ = true;
       for (const auto& [call, owned] : calls_) call->Abandon();
       return absl::OkStatus();
     }).IgnoreError();
-    server_->Shutdown(gpr_now(GPR_CLOCK_REALTIME));
-    queue_->Shutdown();
-    thread_.Join();
-  } else if (queue_ != nullptr) {
-    if (server_ != nullptr) server_->Shutdown(gpr_now(GPR_CLOCK_REALTIME));
-    queue_->Shutdown();
-    void* tag;
-    bool ok;
-    while (queue_->Next(&tag, &ok)) {
-    }
   }
-}
-
-void GrpcParameterServer::Loop() {
-  void* tag = nullptr;
-  bool ok = false;
-  while (queue_->Next(&tag, &ok)) static_cast<Completion*>(tag)->Run(ok);
-}
-
-absl::Status GrpcParameterServer::OnLoop(absl::FunctionRef<absl::Status()> function) {
-  absl::Status result;
-  bool done = false;
-  Post([&] {
-    absl::Status status = function();
-    MutexLock done_lock(mu_);
-    result = std::move(status);
-    done = true;
-    posted_done_.NotifyAll();
-  });
-  MutexLock lock(mu_);
-  while (!done) posted_done_.Wait(mu_);
-  return result;
-}
-
-void GrpcParameterServer::Post(std::function<void()> function) {
-  MutexLock lock(mu_);
-  posted_.push_back(std::move(function));
-  if (std::exchange(wake_pending_, true)) return;
-  wake_alarm_.Set(queue_.get(), gpr_now(GPR_CLOCK_REALTIME), &woken_);
-}
-
-void GrpcParameterServer::RunPosted() {
-  std::deque<std::function<void()>> posted;
-  {
-    MutexLock lock(mu_);
-    wake_pending_ = false;
-    posted.swap(posted_);
-  }
-  for (const auto& function : posted) function();
+  if (server_ != nullptr) server_->Shutdown(gpr_now(GPR_CLOCK_REALTIME));
+  loop_->End();
 }
 
 // ---------------------------------------------------------------------------------------- public methods
@@ -211,9 +151,9 @@ absl::Status GrpcParameterServer::Configure(const proto::JobPlan& plan, int serv
     copies.client.checksums_on_loopback = options_.checksums_on_loopback;
     copies.client.clock = options_.clock;
     copies.on_copied = [this](int64_t version) {
-      Post([this, version] { served_->store->OnCopied(version, *this); });
+      loop_->Post([this, version] { served_->store->OnCopied(version, *this); });
     };
-    copies.on_refused = [this](const absl::Status& status) { Post([this, status] { Fail(status); }); };
+    copies.on_refused = [this](const absl::Status& status) { loop_->Post([this, status] { Fail(status); }); };
     TETHYS_ASSIGN_OR_RETURN(copies_, ShardCopies::Create(std::move(copies), plan, server_index, served_));
     return absl::OkStatus();
   });
@@ -334,7 +274,7 @@ std::map<int64_t, int64_t> GrpcParameterServer::StalenessHistogram() {
 
 void GrpcParameterServer::AwaitCall() {
   if (stopping_) return;
-  auto call = std::make_unique<ServerCall>(*this, service_, *queue_);
+  auto call = std::make_unique<ServerCall>(*this, service_, loop_->queue());
   calls_[call.get()] = std::move(call);
 }
 

@@ -74,20 +74,24 @@ class ServerTask final : public TaskLife {
   }
 
   absl::Status TakeParameters(const proto::Form& form) {
-    if (std::exchange(joined_, true)) {
-      if (!has_values_) {  // An earlier group was halted before this server had taken its shards.
-        TETHYS_RETURN_IF_ERROR(server_.Restore(form.step(), [](int, int64_t, absl::Span<float>) {
-          return absl::OkStatus();
-        }));
-      }
-      return server_.JoinGroup(form.group(), form.step());
+    const uint32_t generation = form.group().generation();
+    const bool replaces = generation > 1;  // Replaces a lost server, if the server joins its first group.
+    if (!std::exchange(joined_, true)) {
+      TETHYS_RETURN_IF_ERROR(server_.Configure(setup_.plan(), options_.index, replaces ? 0 : generation));
+      configured_ = true;
+      server_.Interrupt(halted_);
+      has_values_ = !absl::c_linear_search(form.restored(), options_.index);
+      if (!replaces) return setup_.restore() ? ReadCheckpoint() : absl::OkStatus();
     }
-    TETHYS_RETURN_IF_ERROR(server_.Configure(setup_.plan(), options_.index, form.group().generation()));
-    configured_ = true;
-    server_.Interrupt(halted_);
-    // A server that replaces a lost server takes its shards from their copy instead.
-    has_values_ = !absl::c_linear_search(form.restored(), options_.index);
-    if (!setup_.restore() || !has_values_) return absl::OkStatus();
+    if (!has_values_) {
+      // The server takes the values of this version from their copy (ExchangeCopies).
+      TETHYS_RETURN_IF_ERROR(
+          server_.Restore(form.step(), [](int, int64_t, absl::Span<float>) { return absl::OkStatus(); }));
+    }
+    return server_.JoinGroup(form.group(), form.step());
+  }
+
+  absl::Status ReadCheckpoint() {
     return server_.Restore(setup_.state().step(), [&](int slot, int64_t begin, absl::Span<float> out) {
       // Without restore_slots, the slots in `out` keep their initial values.
       if (slot > 0 && !setup_.restore_slots()) return absl::OkStatus();
@@ -129,9 +133,9 @@ class ServerTask final : public TaskLife {
   bool joined_ = false;      // True once the server has begun to join its first group.
   bool has_values_ = false;  // False: the server has not taken the values of its shards from their copy.
   Trouble trouble_ = Trouble::kFailure;
-  std::string broken_;                  // The reason of kBroken.
+  std::string broken_;  // The reason of kBroken.
   std::atomic<bool> configured_{false};
-  std::atomic<uint32_t> halted_{0};     // The latest generation of a Halt.
+  std::atomic<uint32_t> halted_{0};  // The latest generation of a Halt.
 };
 
 }  // namespace

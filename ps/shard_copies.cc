@@ -48,6 +48,7 @@ absl::StatusOr<std::unique_ptr<ShardCopies>> ShardCopies::Create(Options options
 absl::Status ShardCopies::ExpectShards() {
   const int slots = static_cast<int>(served_->store->values().size()) - 1;
   TETHYS_ASSIGN_OR_RETURN(own_, ShardCopy::Create(served_->store->layout(), server_, server_, slots));
+  restored_.reset();
   MutexLock lock(mu_);
   taken_ = false;
   return absl::OkStatus();
@@ -55,8 +56,12 @@ absl::Status ShardCopies::ExpectShards() {
 
 absl::StatusOr<absl::optional<Frame>> ShardCopies::Take(const Frame& frame, PayloadPieces payload) {
   const bool own = frame.group == static_cast<uint32_t>(server_);
-  if (own && own_ == nullptr) return absl::UnavailableError("this server does not take its shards yet");
-  ShardCopy& copy = own ? *own_ : *kept_;
+  const auto version = static_cast<int64_t>(frame.base_version);
+  const bool has_own = own && restored_ == version;  // The answer to the last frame may have been lost.
+  if (own && own_ == nullptr && !has_own) {
+    return absl::UnavailableError("this server does not take its shards yet");
+  }
+  ShardCopy& copy = own && !has_own ? *own_ : *kept_;
   Frame answer;
   answer.kind = FrameKind::kCopy;
   answer.generation = frame.generation;
@@ -65,8 +70,9 @@ absl::StatusOr<absl::optional<Frame>> ShardCopies::Take(const Frame& frame, Payl
   answer.base_version = frame.base_version;
   answer.sequence = frame.sequence;
   answer.range_count = 1;
+  if (has_own) return absl::make_optional(answer);
   if (frame.sequence == 0) {
-    answer.range_count = copy.version() == static_cast<int64_t>(frame.base_version) ? 1 : 0;
+    answer.range_count = copy.version() == version ? 1 : 0;
     return absl::make_optional(answer);
   }
   TETHYS_ASSIGN_OR_RETURN(const bool complete, copy.Take(frame, payload));
@@ -83,6 +89,7 @@ absl::Status ShardCopies::Restore() {
     std::copy_n(own_->values(slot) + local.begin, local.count, out.begin());
     return absl::OkStatus();
   }));
+  restored_ = own_->version();
   own_.reset();
   MutexLock lock(mu_);
   taken_ = true;
@@ -102,8 +109,8 @@ absl::Status ShardCopies::Join(const proto::Form& form, bool restores, Nanosecon
   const uint32_t generation = form.group().generation();
   if (absl::c_linear_search(form.restored(), owner_)) TETHYS_RETURN_IF_ERROR(GiveBack(form, until));
   if (restores) {
-    TETHYS_RETURN_IF_ERROR(
-        Await(&ShardCopies::taken_, generation, until, absl::StrCat("server ", keeper_, " did not give back the shards")));
+    TETHYS_RETURN_IF_ERROR(Await(&ShardCopies::taken_, generation, until,
+                                 absl::StrCat("server ", keeper_, " did not give back the shards")));
   }
   if (served_->store->layout().shards().empty()) return absl::OkStatus();
   {
@@ -122,18 +129,17 @@ absl::Status ShardCopies::Join(const proto::Form& form, bool restores, Nanosecon
     MutexLock lock(sender_mu_);
     sender_ = std::move(sender);
   }
-  return Await(&ShardCopies::offered_, generation, until, absl::StrCat("server ", keeper_, " did not take the copy"));
+  return Await(&ShardCopies::offered_, generation, until,
+               absl::StrCat("server ", keeper_, " did not take the copy"));
 }
 
 absl::Status ShardCopies::GiveBack(const proto::Form& form, Nanoseconds until) {
   if (kept_->layout().shards().empty()) return absl::OkStatus();
   if (kept_->version() != form.step()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("server ", server_, " is to give server ", owner_, " its shards of step ", form.step(),
-                     " back, but ",
-                     kept_->version().has_value()
-                         ? absl::StrCat("its copy is of step ", *kept_->version())
-                         : "it has no copy"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "server ", server_, " is to give server ", owner_, " its shards of step ", form.step(), " back, but ",
+        kept_->version().has_value() ? absl::StrCat("its copy is of step ", *kept_->version())
+                                     : "it has no copy"));
   }
   {
     MutexLock lock(mu_);
@@ -150,9 +156,8 @@ absl::Status ShardCopies::GiveBack(const proto::Form& form, Nanoseconds until) {
                absl::StrCat("server ", owner_, " did not take its shards"));
 }
 
-absl::StatusOr<std::unique_ptr<CopySender>> ShardCopies::SendTo(int receiver, int owner,
-                                                                const proto::Group& group,
-                                                                std::function<void(int64_t)> on_copied) const {
+absl::StatusOr<std::unique_ptr<CopySender>> ShardCopies::SendTo(
+    int receiver, int owner, const proto::Group& group, std::function<void(int64_t)> on_copied) const {
   CopySenderOptions sender;
   sender.client = options_.client;
   sender.client.reconnect_tries = INT_MAX;  // If the receiver is lost, the chief halts the group.

@@ -79,7 +79,8 @@ class ShardCopies {
   absl::Status GiveBack(const proto::Form& form, Nanoseconds until);
   absl::Status Restore();
   // Waits until `done` is true. `what`: what another server did not do, for the error.
-  absl::Status Await(bool ShardCopies::*done, uint32_t generation, Nanoseconds until, const std::string& what);
+  absl::Status Await(bool ShardCopies::*done, uint32_t generation, Nanoseconds until,
+                     const std::string& what);
 
   const Options options_;
   const int server_;
@@ -91,14 +92,15 @@ class ShardCopies {
   const std::shared_ptr<ServedStore> served_;
   std::shared_ptr<ShardCopy> kept_;  // Used on the loop; while its values are given back, no version arrives.
   std::shared_ptr<ShardCopy> own_;   // Used on the loop: this server's shards, while they are taken.
+  absl::optional<int64_t> restored_;  // Used on the loop: the version of the shards that were taken last.
 
-  Mutex sender_mu_;  // Acquired before mu_.
+  Mutex sender_mu_;                                                 // Acquired before mu_.
   std::unique_ptr<CopySender> sender_ ABSL_GUARDED_BY(sender_mu_);  // To the keeper; null: in no group.
 
   Mutex mu_;  // The senders' callbacks acquire mu_.
   CondVar changed_;
-  uint32_t halted_ ABSL_GUARDED_BY(mu_) = 0;                 // The latest generation of a Halt.
-  bool taken_ ABSL_GUARDED_BY(mu_) = false;                  // The server has taken its shards.
+  uint32_t halted_ ABSL_GUARDED_BY(mu_) = 0;  // The latest generation of a Halt.
+  bool taken_ ABSL_GUARDED_BY(mu_) = false;   // The server has taken its shards.
   bool given_back_ ABSL_GUARDED_BY(mu_) = false;
   bool offered_ ABSL_GUARDED_BY(mu_) = false;
 };

@@ -28,15 +28,16 @@ absl::Status ShardCopy::Check(const Frame& frame, PayloadPieces payload) const {
     return absl::InvalidArgumentError(
         absl::StrCat("the copy of server ", owner_, " refuses ", FrameText(frame), ": ", words...));
   };
-  if (frame.kind != FrameKind::kCopy || frame.dtype != FrameDType::kFloat32) return refusal("expected values");
+  if (frame.kind != FrameKind::kCopy || frame.dtype != FrameDType::kFloat32)
+    return refusal("expected values");
   if (frame.group != static_cast<uint32_t>(owner_)) return refusal("it is about server ", frame.group);
   if (frame.step >= static_cast<uint64_t>(arenas())) return refusal("the job has ", arenas() - 1, " slots");
   const bool begins = frame.sequence == 1;
-  if (!begins && (last_ == 0 || frame.sequence != last_ + 1)) {
-    return refusal("it has number ", frame.sequence, " after ", last_);
-  }
-  if (!begins && frame.base_version != static_cast<uint64_t>(arriving_)) {
-    return refusal("version ", frame.base_version, " within version ", arriving_);
+  const bool follows = last_ > 0 && frame.sequence == last_ + 1;
+  if (!begins && !(follows && frame.base_version == static_cast<uint64_t>(arriving_))) {
+    return absl::UnavailableError(
+        absl::StrCat("the copy of server ", owner_, " misses frames: ", FrameText(frame), " of version ",
+                     frame.base_version, " follows frame ", last_, " of version ", arriving_));
   }
   const auto size = static_cast<uint64_t>(layout_.local_size());
   if (frame.range_count == 0 || frame.range_begin > size || frame.range_count > size - frame.range_begin) {
@@ -54,6 +55,8 @@ absl::Status ShardCopy::Check(const Frame& frame, PayloadPieces payload) const {
 }
 
 absl::StatusOr<bool> ShardCopy::Take(const Frame& frame, PayloadPieces payload) {
+  const absl::optional<int64_t> newest = version();
+  if (newest.has_value() && frame.base_version <= static_cast<uint64_t>(*newest)) return true;
   TETHYS_RETURN_IF_ERROR(Check(frame, payload));
   Image& image = images_[1 - newest_];
   if (frame.sequence == 1) {

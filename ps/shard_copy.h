@@ -2,9 +2,10 @@
 // the loop thread of the server that keeps the copy.
 //
 // The owner sends kCopy frames. The frames of one version have consecutive numbers (Frame::sequence, from 1),
-// and together contain every element once for the parameters and once for each slot. While a version arrives,
-// the copy keeps the newest complete version. So whenever the owner is lost, its shards are known as they
-// were at the last version that it has confirmed to workers, or one update later:
+// and together contain every element once for the parameters and once for each slot. If the stream breaks,
+// the owner sends the version again on a new stream, while frames of the old stream may still arrive. While a
+// version arrives, the copy keeps the newest complete version. So whenever the owner is lost, its shards are
+// known as they were at the last version that it has confirmed to workers, or one update later:
 //
 //   versions complete:   7       7       7 8     7 8       8 9
 //   arriving:                8 ..    -       9 ..      -
@@ -32,9 +33,10 @@ class ShardCopy {
   static absl::StatusOr<std::unique_ptr<ShardCopy>> Create(ShardLayout layout, int owner, int keeper,
                                                            int slots);
 
-  // Takes a frame; true if its version is now complete. An error changes nothing. InvalidArgument: the frame
-  // is malformed, or is not the next frame of its version. OutOfRange: the owner has no such elements.
-  // DataLoss: the payload has another checksum.
+  // Takes a frame; true if the version of the frame is complete. A frame of a version that was complete
+  // before, or of an earlier version, changes nothing. An error changes nothing. InvalidArgument: the frame
+  // is malformed. Unavailable: the frame is not the next frame of its version, so the version must be sent
+  // again. OutOfRange: the owner has no such elements. DataLoss: the payload has another checksum.
   absl::StatusOr<bool> Take(const Frame& frame, PayloadPieces payload);
 
   // The newest complete version; nullopt: there is none.
@@ -61,10 +63,10 @@ class ShardCopy {
   const ShardLayout layout_;
   const int owner_;
   std::array<Image, 2> images_;
-  int newest_ = 0;          // The image with the newest complete version, if any version is complete.
-  int64_t arriving_ = 0;    // The version that arrives in the other image.
-  uint64_t last_ = 0;       // Number of the last frame of the arriving version; 0: none arrives.
-  int64_t taken_ = 0;       // Elements of the arriving version so far.
+  int newest_ = 0;        // The image with the newest complete version, if any version is complete.
+  int64_t arriving_ = 0;  // The version that arrives in the other image.
+  uint64_t last_ = 0;     // Number of the last frame of the arriving version; 0: none arrives.
+  int64_t taken_ = 0;     // Elements of the arriving version so far.
 };
 
 }  // namespace tethys

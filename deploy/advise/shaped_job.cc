@@ -13,6 +13,7 @@
 #include "deploy/run/job_run.h"
 #include "runtime/base/control_group.h"
 #include "runtime/base/file.h"
+#include "runtime/cluster/job_plan.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"
 #include "runtime/shape/job_shape.h"
@@ -62,6 +63,10 @@ absl::StatusOr<ShapedJob> ShapeJob(const BaseJob& base, const AnchorShape& shape
   shaped.overrides = ShapeOverrides(shape);
   shaped.overrides.push_back(absl::StrCat(
       "global_batch_size=", shape.global_batch > 0 ? shape.global_batch : base.plan.global_batch()));
+  const ShapeTraits& traits = TraitsOf(shape.strategy);
+  if (CopiesShards(base.plan) && traits.servers() && (!traits.forms_groups || shape.servers == 1)) {
+    shaped.overrides.push_back("strategy.parameter_server.replicas=1");  // No server could keep a copy.
+  }
   std::vector<std::string> set = base.set;
   set.insert(set.end(), shaped.overrides.begin(), shaped.overrides.end());
   TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadJob(base.file, set));

@@ -81,8 +81,6 @@ std::vector<std::string> ShapeOverrides(const JobShape& shape) {
   const std::string path = absl::StrCat("strategy.", KindName(traits));
   if (shape.servers > 0) overrides.push_back(absl::StrCat(path, ".servers=", shape.servers));
   overrides.push_back(absl::StrCat(path, ".consistency=", ConsistencyName(traits)));
-  // This shape cannot keep copies of shards, even if the job does.
-  if (!traits.forms_groups || shape.servers == 1) overrides.push_back(absl::StrCat(path, ".replicas=1"));
   if (shape.strategy.bound.has_value()) {
     overrides.push_back(absl::StrCat(path, ".", ConsistencyName(traits), ".bound=", *shape.strategy.bound));
   }

@@ -14,9 +14,11 @@
 // this is at most one step. No worker has completed more than T steps, because a worker has completed a step
 // only when all servers have answered the whole push.
 //
-// The same holds for the copies of shards: a server sends the last answers of a step only once the copy of its
-// shards contains the step. A server begins step t + 1 only when every worker has all answers of step t, so all
-// copies then contain t + 1 steps, and a copy keeps its last two versions (ps/shard_copy.h).
+// The same holds for the copies of shards: a server sends the last answers of a step only once the copy of
+// its shards contains the step. A server begins step t + 1 only when every worker has all answers of step t,
+// so all copies then contain t + 1 steps, and a copy keeps its last two versions (ps/shard_copy.h). Copies
+// count even if their servers live: otherwise a copy that lacks the last step could not go back to T with the
+// servers, and until it has T, the loss of its server would end the job.
 //
 // Invariant: the next group never begins with fewer steps than the number of steps that count.
 #include "runtime/chief/group_membership.h"
@@ -220,8 +222,11 @@ bool GroupMembership::LacksShards(TaskId server) const {
 }
 
 absl::optional<int64_t> GroupMembership::StepsOf(TaskId task) const {
-  if (task.role != proto::PS || !LacksShards(task)) return parts_.at(task).applied;
-  return parts_.at({proto::PS, KeeperOf(placement_, task.index)}).copy;
+  const absl::optional<int64_t>& applied = parts_.at(task).applied;
+  if (task.role != proto::PS) return applied;
+  const absl::optional<int64_t>& copy = parts_.at({proto::PS, KeeperOf(placement_, task.index)}).copy;
+  if (LacksShards(task)) return copy;
+  return applied.has_value() && copy.has_value() ? std::min(*applied, *copy) : applied;
 }
 
 absl::optional<int64_t> GroupMembership::NextStep() const {

@@ -1,7 +1,7 @@
 // Decides which workers of a job in lock step form the next group, and from which step they go on, when a
 // worker is lost, a replacement is ready, or an exchange fails. The servers of the job are members of every
-// group. If their shards have copies (CopiesShards), a group waits for the replacement of a lost server, which
-// takes its shards from the copy; without copies, the loss of a server ends the job. Pure; owned by
+// group. If their shards have copies (CopiesShards), a group waits for the replacement of a lost server,
+// which takes its shards from the copy; without copies, the loss of a server ends the job. Pure; owned by
 // JobController, which says when the group may be halted, and does what follows once the group has formed.
 //
 //   kFormed  --Halt: a member is lost, its exchange failed, or a replacement is ready--> kHalting
@@ -12,8 +12,9 @@
 //
 // In a mirrored job, one worker whose parameters contain the most steps is the source of the next group.
 // Workers with fewer steps, or without parameters, copy the parameters of the source. In a job with servers,
-// the next group goes on from the lowest number of steps that a server has made; for a lost server, its copy
-// counts. A server that has made one step more undoes this step, and all workers fetch the parameters.
+// the next group goes on from the lowest number of steps that a server has made, or that the copy of a
+// server's shards contains. A server that has made one step more undoes this step, and all workers fetch the
+// parameters.
 //
 // Halt is the order to leave the group; Form is the order to join the next group. Rules:
 //
@@ -133,7 +134,7 @@ class GroupMembership {
     bool halted = false;     // The task has left its newest group.
     absl::optional<int64_t> applied;
     absl::optional<int64_t> copy;  // The steps in the server's copy of another server's shards.
-    Nanoseconds asked = 0;  // The time of the unanswered Halt or Form; 0: none.
+    Nanoseconds asked = 0;         // The time of the unanswered Halt or Form; 0: none.
   };
 
   bool HasState(TaskId task) const;
@@ -144,7 +145,8 @@ class GroupMembership {
   bool LacksShards(TaskId server) const;
   // The number of steps from which the next group goes on; nullopt: no task has parameters.
   absl::optional<int64_t> NextStep() const;
-  // The number of steps in the parameters of one worker or server, or in the copy of a server's shards.
+  // The number of steps in the parameters of a worker; for a server, the lower number of its shards and of
+  // their copy.
   absl::optional<int64_t> StepsOf(TaskId task) const;
   absl::Status CannotForm(const std::string& why) const;
   // Describes the workers and servers that are missing for the next group; empty: none.

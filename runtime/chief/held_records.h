@@ -83,7 +83,8 @@ class HeldRecords {
   CountedStep Take();
 
   void Save(proto::HeldState& state) const;
-  // InvalidArgument: the invariant is broken, or a record is of a task that the job does not have.
+  // `servers`: the number of servers with shards. InvalidArgument: the invariant is broken, or a record is of
+  // a task that the job does not have.
   absl::Status Restore(const proto::HeldState& state, int workers, int servers);
 
  private:
@@ -96,8 +97,8 @@ class HeldRecords {
     std::set<int> reported;  // The servers that have reported the push.
   };
   void Report(int server, int64_t version, int worker);
-  int reporting_ = 0;                                    // The number of servers that report a noted push.
-  std::map<std::pair<int64_t, int>, Noted> noted_;       // By version and worker, until all have reported it.
+  int reporting_ = 0;                               // The number of servers that report a noted push.
+  std::map<std::pair<int64_t, int>, Noted> noted_;  // By version and worker, until all have reported it.
 };
 
 }  // namespace tethys

@@ -232,7 +232,10 @@ void JobController::OnLost(TaskId id, const absl::Status& reason, Nanoseconds no
   if (Survives(id) && replaceable && !failure_.any()) return Lose(id, why, now, actions);
   if (Survives(id) && replaceable) return;
   if (absl::IsUnavailable(reason)) actions.push_back(WriteJournal{journal::Lost(id.role, id.index, why)});
-  Fail(absl::Status(reason.code(), LossText(id, why)), id, now);
+  const std::string used_up =
+      Survives(id) ? absl::StrCat("; max_restarts (", plan_.job().max_restarts(), ") allows no replacement")
+                   : "";
+  Fail(absl::Status(reason.code(), absl::StrCat(LossText(id, why), used_up)), id, now);
 }
 
 void JobController::Lose(TaskId id, const std::string& reason, Nanoseconds now, Actions& actions) {

@@ -64,7 +64,7 @@ absl::Status JobController::RestoreParts(const proto::ChiefState& state) {
   part("evaluation", evaluation_.Restore(state.evaluation(), workers));
   part("pulse", pulses_.Restore(state.pulse()));
   part("group", group_.Restore(state.group()));
-  part("held", held_.Restore(state.held(), workers, servers));
+  part("held", held_.Restore(state.held(), workers, ServersWithShards(plan_.placement())));
 
   const proto::TrainingState& training = state.training();
   check.Count("training.step", training.step());

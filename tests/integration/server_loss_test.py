@@ -53,6 +53,45 @@ class ServerLossTest(TethysTest):
                 self.assertRegex(run.output, "3 servers were lost and restored from their copies; training stood still for ")
 
 
+    def test_stopped_server_is_given_up_and_replaced(self):
+        with copied("max_restarts=1", "timeouts.worker_silence=2") as run:
+            run.start().wait_for_training()
+            os.kill(run.process("ps", 1), signal.SIGSTOP)
+            run.wait_for_output("takes part again")
+            self.assert_ends_well(run)
+            self.assertRegex(run.output, r"lost ps 1 on \S+: it was silent for ")
+
+    def test_server_that_is_lost_at_once_with_another_process_is_replaced(self):
+        # The copy of server 0 is on server 1, and the copy of server 2 on server 3.
+        for others in ([("worker", 1)], [("chief", 0)], [("ps", 2)]):
+            with self.subTest(others=others), copied("max_restarts=2", "strategy.parameter_server.servers=4") as run:
+                run.start().wait_for_training()
+                for process in (("ps", 0), *others):
+                    self.kill(run, *process)
+                run.wait_for_output("takes part again")
+                self.assert_ends_well(run)
+                self.assertEqual(len(run.summary()["server_loss"]), 1 + (others[0][0] == "ps"))
+
+    def test_loss_of_a_server_with_its_copy_starts_the_job_again_from_its_checkpoint(self):
+        with copied("max_restarts=4", "checkpoint.every_steps=20", "checkpoint.min_seconds=0") as run:
+            run.start().wait_for_training()
+            run.wait_for(run.checkpoints, "checkpoint")
+            for server in (0, 1):
+                self.kill(run, "ps", server)
+            self.assertEqual(run.finish(), 0, run.output)
+            self.assertEqual(run.samples_used(), 12 * SAMPLES)
+            self.assertEqual(len(run.summary()["attempt"]), 2)
+            self.assertRegex(run.output, "all processes start again from the checkpoint")
+
+    def test_losses_near_barriers_checkpoints_and_one_another_are_survived(self):
+        with copied("max_restarts=6", "checkpoint.every_steps=10", "checkpoint.min_seconds=0", epochs=20) as run:
+            run.start().wait_for_training()
+            for times in range(1, 7):
+                self.kill(run, "ps", random.randrange(3))
+                run.wait_for(lambda: run.so_far().count("takes part again") == times, "replacement")
+            self.assert_ends_well(run, epochs=20)
+
+
 def stall(job, flags):
     """Kills a random server at a random moment of a run; returns the seconds until a step of the next group began, or
     None if the kill came too late."""

@@ -76,10 +76,15 @@ struct Taken final : public StoreActions {
     norms.push_back(absl::StrCat("w", reply.worker, " ", kind, absl::StrJoin(reply.values, " ")));
     EXPECT_EQ(reply.values.size(), reply.kind == FrameKind::kCommit ? 0 : reply.count);
   }
+  // Adds to `copied` as text: "[0,8) v1".
+  void Copy(Range local, int64_t version) override {
+    copied.push_back(absl::StrCat("[", local.begin, ",", local.end(), ") v", version));
+  }
   void Fail(const absl::Status& status) override { fatal = status; }
 
   std::vector<ParameterReply> replies;
   std::vector<std::string> norms;
+  std::vector<std::string> copied;
   std::vector<proto::AppliedPush> applied;
   absl::Status fatal;
 };

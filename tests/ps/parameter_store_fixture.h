@@ -58,7 +58,8 @@ class ParameterStoreTest : public ::testing::Test {
                                                  .global_batch = 100,
                                                  .clip_norm = clip_norm_,
                                                  .measures = measures_,
-                                                 .keeps_undo = keeps_undo_},
+                                                 .keeps_undo = keeps_undo_,
+                                                 .copied = copied_},
                                      std::move(layout), std::make_unique<FakeOptimizer>(regions), stream_);
   }
   // The indices of `count` workers: 0, 1, ...
@@ -156,6 +157,7 @@ class ParameterStoreTest : public ::testing::Test {
   double clip_norm_ = 0;  // The limit on the gradient norm in later stores; 0: no limit.
   bool measures_ = false;
   bool keeps_undo_ = false;
+  bool copied_ = false;
   proto::Optimizer optimizer_;
   NoStream stream_;
   std::unique_ptr<ParameterStore> store_;

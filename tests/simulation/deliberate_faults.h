@@ -39,6 +39,9 @@ enum class Fault {
   kAppliesAfterHalt,
   kServesAfterHalt,
   kKeepsStep,
+  kServesBeforeCopy,
+  kAnswersBeforeCopy,
+  kNotRestored,
 };
 
 struct DeliberateFault {
@@ -78,8 +81,11 @@ inline constexpr DeliberateFault kDeliberateFaults[] = {
     {"applies_after_halt", Kind::kMirrored, "a worker applies a step after it has left the group"},
     {"serves_after_halt", Kind::kBulk, "a server takes pushes of a group that it has left"},
     {"keeps_step", Kind::kBulk, "a server does not take back the step that other servers lack"},
+    {"serves_before_copy", Kind::kCopied, "a server serves a new group before its shards have a copy"},
+    {"answers_before_copy", Kind::kCopied, "a server answers a step before the copy has the step"},
+    {"not_restored", Kind::kCopied, "a replaced server does not take its shards from their copy"},
 };
-static_assert(std::size(kDeliberateFaults) == static_cast<size_t>(Fault::kKeepsStep) + 1);
+static_assert(std::size(kDeliberateFaults) == static_cast<size_t>(Fault::kNotRestored) + 1);
 
 inline absl::optional<Fault> ParseFault(absl::string_view name) {
   for (size_t fault = 0; fault < std::size(kDeliberateFaults); ++fault) {

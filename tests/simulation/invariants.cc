@@ -173,7 +173,10 @@ void Invariants::OnPushed(TaskId worker, uint32_t incarnation, int64_t clock) {
 }
 
 void Invariants::OnStepMade(const Process& worker, const std::vector<float>& parameters, int64_t steps) {
-  if (leased_ || parameters == world_.model().AfterSteps(steps).parameters) return;
+  // A worker that was given up, and goes on after a stop, may read answers from memory that has changed since
+  // its group was halted. Nobody uses its parameters.
+  if (leased_ || world_.GivenUp(worker)) return;
+  if (parameters == world_.model().AfterSteps(steps).parameters) return;
   world_.Broken(worker.name(), " has other parameters after step ", steps, " than the serial loop");
 }
 
@@ -182,7 +185,7 @@ void Invariants::OnVersion(int server, int64_t version) {
     world_.Broken("server ", server, " goes back to version ", version);
   }
   versions_[server] = version;
-  if (world_.kind() != Kind::kBulk) return;
+  if (!IsBulk(world_.kind())) return;
   const int holders = ServersWithShards(world_.plan().placement());
   for (const auto& [other, own] : versions_) {
     if (other < holders && server < holders && std::abs(own - version) > 1) {
@@ -213,13 +216,12 @@ void Invariants::OnCommit(const Checkpoint& checkpoint) {
 }
 
 void Invariants::OnProgress(const proto::ProgressEvent& event) {
-  if (event.has_task_lost() &&
-      world_.disturbances().hit().count({proto::WORKER, event.task_lost().index()}) == 0) {
-    world_.Broken("worker ", event.task_lost().index(), " counts as lost: ", event.task_lost().reason());
+  const TaskId lost = {event.task_lost().role() == "ps" ? proto::PS : proto::WORKER,
+                       event.task_lost().index()};
+  if (event.has_task_lost() && world_.disturbances().hit().count(lost) == 0) {
+    world_.Broken(TaskName(lost.role, lost.index), " counts as lost: ", event.task_lost().reason());
   }
-  if (event.has_task_lost() && FormsNewGroups(world_.plan())) {
-    unanswered_.erase({proto::WORKER, event.task_lost().index()});
-  }
+  if (event.has_task_lost() && FormsNewGroups(world_.plan())) unanswered_.erase(lost);
   if (event.has_task_lost() && world_.kind() == Kind::kMirrored) CheckNoNeedlessLoss(event.task_lost());
   if (!event.has_epoch() || !event.epoch().validated()) return;
   proto::TrainingState state;
@@ -255,9 +257,12 @@ void Invariants::OnFailedEnd(const absl::Status& status, TaskId culprit) {
   }
   if (absl::IsCancelled(status) && happened.interrupted()) return;
   bool named = happened.hit().count(culprit) > 0, others_hit = false;
+  // A job whose servers have copies survives the loss of one server.
+  int servers_survived = CopiesShards(world_.plan()) ? 1 : 0;
   for (const TaskId hit : happened.hit()) {
     named = named || absl::StrContains(text, TaskName(hit.role, hit.index));
-    others_hit = others_hit || hit.role != proto::WORKER;
+    const bool survives = hit.role == proto::WORKER || (hit.role == proto::PS && servers_survived-- > 0);
+    others_hit = others_hit || !survives;
   }
   const bool used_up =
       absl::StrContains(text, "max_restarts") || absl::StrContains(text, "no replacement was ready");
@@ -269,7 +274,7 @@ void Invariants::OnFailedEnd(const absl::Status& status, TaskId culprit) {
     return;
   }
   if (!SurvivesWorkerLoss(world_.plan()) || others_hit || used_up || happened.hit_before_training()) return;
-  world_.Broken("the loss of a worker ended the job: ", text);
+  world_.Broken("the loss of a task ended the job: ", text);
 }
 
 void Invariants::OnRunEnd(const std::string& lines, const Checkpoint& newest) {

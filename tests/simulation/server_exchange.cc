@@ -185,8 +185,8 @@ class ServerExchange final : public Exchange {
 
   void Send(Message& message) {
     message.sent = true;
-    SimulatedServer* const server = world().server(message.server);
     const std::shared_ptr<Connection>& connection = links_[message.server].connection;
+    auto* const server = static_cast<SimulatedServer*>(&connection->other(worker_));
     connection->Send(worker_, [server, connection, frame = message.frame, payload = message.payload] {
       server->OnFrame(connection, frame, payload);
     });
@@ -197,9 +197,9 @@ class ServerExchange final : public Exchange {
     link.connection = Connection::Make(world(), worker_, *world().server(server), Connection::Use::kData);
     link.connection->WhenClosed(worker_,
                                 [this, server](const absl::Status& status) { OnClosed(server, status); });
-    link.connection->Send(worker_, [this, server, connection = link.connection] {
-      world().server(server)->OnConnection(worker_, connection);
-    });
+    auto* const to = static_cast<SimulatedServer*>(&link.connection->other(worker_));
+    link.connection->Send(
+        worker_, [this, to, connection = link.connection] { to->OnConnection(worker_, connection); });
     if (world().Misbehaves(Fault::kNoRepeat, 1)) return;
     for (Message& message : messages_) {
       if (message.server != server || !message.sent || message.answered) continue;

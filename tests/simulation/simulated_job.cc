@@ -29,6 +29,8 @@ void SetStrategy(Kind kind, Random& random, proto::Job& job) {
       strategy.mutable_mirrored();
       return;
     case Kind::kBulk:
+    case Kind::kCopied:
+      if (kind == Kind::kCopied) strategy.mutable_parameter_server()->set_replicas(2);
       strategy.mutable_parameter_server()->mutable_bulk_synchronous()->set_summation(
           random.Pick({proto::BulkSynchronous::ORDERED, proto::BulkSynchronous::ARRIVAL}));
       return;
@@ -121,12 +123,13 @@ void DrawTasks(Kind kind, Random& random, proto::JobPlan& plan) {
     job.set_workers(kind == Kind::kLocal ? 1 : static_cast<int>(random.Between(1, most)));
   }
   plan.set_batch_per_worker((plan.global_batch() + job.workers() - 1) / job.workers());
-  job.set_max_restarts(static_cast<int>(random.Between(0, 3)));
-  if (kind == Kind::kMirrored || kind == Kind::kBulk) DrawElastic(random, job);
+  const bool copied = kind == Kind::kCopied;
+  job.set_max_restarts(static_cast<int>(random.Between(copied ? 1 : 0, 3)));
+  if (kind == Kind::kMirrored || IsBulk(kind)) DrawElastic(random, job);
   if (kind == Kind::kBulk && random.Chance(0.3)) job.mutable_elastic()->set_on_loss(proto::Elastic::END);
   if (!job.strategy().has_parameter_server()) return;
   // The first variable is cut into two shards.
-  const int servers = static_cast<int>(random.Between(1, 5));
+  const int servers = static_cast<int>(random.Between(copied ? 2 : 1, 5));
   job.mutable_strategy()->mutable_parameter_server()->set_servers(servers);
   proto::Placement& placement = *plan.mutable_placement();
   placement.Clear();

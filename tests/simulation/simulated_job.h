@@ -25,8 +25,10 @@
 
 namespace tethys::simulation {
 
-enum class Kind { kLocal, kMirrored, kBulk, kStale, kAsync };
-inline constexpr const char* kKindNames[] = {"local", "mirrored", "bulk", "stale", "async"};
+// kCopied: bulk-synchronous, and servers have copies (replicas: 2).
+enum class Kind { kLocal, kMirrored, kBulk, kCopied, kStale, kAsync };
+inline constexpr const char* kKindNames[] = {"local", "mirrored", "bulk", "copied", "stale", "async"};
+inline bool IsBulk(Kind kind) { return kind == Kind::kBulk || kind == Kind::kCopied; }
 absl::optional<Kind> ParseKind(absl::string_view name);
 
 proto::JobPlan DrawPlan(Kind kind, Random& random);

@@ -42,16 +42,31 @@ void SimulatedServer::JoinGroup() {
   world().disturbances().Reach(store_ == nullptr ? Point::kSettingUp : Point::kForming, {this});
   const proto::Form& form = course_.duty().form();
   generation_ = form.group().generation();
-  if (store_ == nullptr) {
+  const bool replaces = generation_ > 1;  // Replaces a lost server, if this is the server's first group.
+  const bool first = store_ == nullptr;
+  if (first) {
+    has_values_ =
+        std::find(form.restored().begin(), form.restored().end(), id().index) == form.restored().end();
     LeaveUnlessOk(BeginStore());
-  } else {
+    if (!alive()) return;
+  }
+  if (!first || replaces) {
+    if (!has_values_) LeaveUnlessOk(store_->SetVersion(form.step()));
     const int64_t version = world().Misbehaves(Fault::kKeepsStep, 1) ? store_->version() : form.step();
     LeaveUnlessOk(store_->StepBack(version, generation_, WorkersIn(form.group())));
     world().invariants().OnStepBack(id().index, version);
+    if (kept_ != nullptr) kept_->StepBack(version);
   }
   if (!alive()) return;
+  takes_copies_of_ = generation_;
   streams_.assign(store_->workers().size(), {});
-  serving_ = true;
+  if (kept_ == nullptr) return SayFormed();
+  ExchangeCopies();
+}
+
+void SimulatedServer::SayFormed() {
+  joining_ = false;
+  has_values_ = serving_ = true;
   proto::FromTask formed;
   formed.mutable_formed()->set_generation(generation_);
   Send(formed);
@@ -70,15 +85,23 @@ absl::Status SimulatedServer::BeginStore() {
   absl::StatusOr<std::unique_ptr<ParameterStore>> store = ParameterStore::Create(
       StoreConfig{.server = id().index,
                   .workers = std::move(workers),
-                  .generation = generation_,
+                  .generation = generation_ > 1 ? 0 : generation_,
                   .slots = SlotsOf(plan.job().optimizer()),
                   .schedule = ScheduleOf(plan),
                   .parameter_server = plan.job().strategy().parameter_server(),
                   .global_batch = plan.global_batch(),
-                  .keeps_undo = FormsNewGroups(plan)},
+                  .keeps_undo = FormsNewGroups(plan),
+                  .copied = CopiesShards(plan)},
       std::move(layout), CreateExactOptimizer(model, std::move(regions)), HostStream());
   TETHYS_RETURN_IF_ERROR(store.status());
   store_ = *std::move(store);
+  if (CopiesShards(plan)) {
+    const int owner = OwnerOfCopy(plan.placement(), id().index);
+    TETHYS_ASSIGN_OR_RETURN(
+        kept_, ShardCopy::Create(*ShardLayout::Create(plan.placement(), owner, model.arena_size()), owner,
+                                 id().index, plan.slot_size()));
+  }
+  if (!has_values_) return absl::OkStatus();
   if (setup_.restore()) TETHYS_RETURN_IF_ERROR(store_->SetVersion(setup_.state().step()));
   TETHYS_RETURN_IF_ERROR(store_->ForEachShard([&](int slot, int64_t begin, absl::Span<float> values) {
     const Values& start = world().start();
@@ -93,6 +116,9 @@ absl::Status SimulatedServer::BeginStore() {
 }
 
 void SimulatedServer::Halt() {
+  if (to_keeper_ != nullptr) to_keeper_->Stop();
+  to_keeper_ = nullptr;
+  takes_copies_of_ = 0;
   if (!world().Misbehaves(Fault::kServesAfterHalt, 1)) {
     serving_ = false;
     for (WorkerStream& stream : streams_) {
@@ -104,7 +130,9 @@ void SimulatedServer::Halt() {
   }
   Beat();
   proto::Halted halted;
-  if (store_ != nullptr && !store_->layout().shards().empty()) halted.set_applied(store_->version());
+  const bool holds = store_ != nullptr && has_values_ && !store_->layout().shards().empty();
+  if (holds) halted.set_applied(store_->version());
+  if (kept_ != nullptr && kept_->version().has_value()) halted.set_copy(*kept_->version());
   course_.SayHalted(std::move(halted));
   SendAnswers();
   world().disturbances().Reach(Point::kHalting, {this, &world().chief()});
@@ -150,6 +178,135 @@ void SimulatedServer::FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::F
   if (!applied_.push().empty()) before.emplace_back().mutable_applied()->Swap(&applied_);
 }
 
+// ------------------------------------------------------------------------------------------------ copies
+
+void SimulatedServer::OnHalt(const proto::Halt& halt) {
+  halted_ = std::max(halted_, halt.generation());
+  if (!joining_ || halted_ < generation_) return;
+  world().Trace(name(), " leaves group ", generation_, " while it exchanges copies");
+  joining_ = false;
+  on_taken_ = nullptr;
+  for (std::shared_ptr<CopyStream>* stream : {&to_keeper_, &to_owner_}) {
+    if (*stream != nullptr) (*stream)->Stop();
+    *stream = nullptr;
+  }
+  course_.OnLeft();
+  Resume();
+}
+
+void SimulatedServer::ExchangeCopies() {
+  joining_ = true;
+  if (halted_ >= generation_) return After(0, [this] { OnHalt(proto::Halt()); });
+  const proto::Form& form = course_.duty().form();
+  if (!has_values_) {
+    absl::StatusOr<std::unique_ptr<ShardCopy>> own =
+        ShardCopy::Create(store_->layout(), id().index, id().index, setup_.plan().slot_size());
+    LeaveUnlessOk(own.status());
+    own_ = *std::move(own);
+    restored_.reset();
+  }
+  const auto take = [this] {
+    if (has_values_ || world().Misbehaves(Fault::kNotRestored, 1)) return OfferShards();
+    on_taken_ = [this] { OfferShards(); };
+  };
+  const int owner = OwnerOfCopy(setup_.plan().placement(), id().index);
+  const bool gives_back =
+      std::find(form.restored().begin(), form.restored().end(), owner) != form.restored().end();
+  gives_back ? GiveBack(take) : take();
+}
+
+void SimulatedServer::GiveBack(std::function<void()> then) {
+  const int owner = OwnerOfCopy(setup_.plan().placement(), id().index);
+  if (kept_->version() != course_.duty().form().step()) {
+    return Leave(absl::FailedPreconditionError(absl::StrCat("server ", owner, " has no copy")));
+  }
+  to_owner_ = SendTo(owner, owner, [this, then = std::move(then)](int64_t) {
+    to_owner_->Stop();
+    to_owner_ = nullptr;
+    then();
+  });
+  to_owner_->Offer(*kept_->version());
+}
+
+void SimulatedServer::OfferShards() {
+  if (store_->layout().shards().empty()) return SayFormed();
+  to_keeper_ = SendTo(KeeperOf(setup_.plan().placement(), id().index), id().index, [this](int64_t version) {
+    store_->OnCopied(version, *this);
+    if (joining_) SayFormed();
+  });
+  to_keeper_->Offer(course_.duty().form().step());
+  if (world().Misbehaves(Fault::kServesBeforeCopy, 1)) SayFormed();
+}
+
+std::shared_ptr<CopyStream> SimulatedServer::SendTo(int receiver, int owner,
+                                                    std::function<void(int64_t)> on_copied) {
+  CopyStream::Options options;
+  options.receiver = receiver;
+  options.owner = owner;
+  options.generation = generation_;
+  options.on_copied = std::move(on_copied);
+  if (owner == id().index) {
+    options.size = store_->layout().local_size();
+    options.arenas = store_->values();
+    options.memory = store_;
+  } else {
+    options.size = kept_->layout().local_size();
+    for (int arena = 0; arena < kept_->arenas(); ++arena) options.arenas.push_back(kept_->values(arena));
+    options.memory = kept_;
+  }
+  return std::make_shared<CopyStream>(*this, std::move(options));
+}
+
+void SimulatedServer::Copy(Range local, int64_t version) {
+  if (to_keeper_ != nullptr) to_keeper_->Add(version, local);
+}
+
+void SimulatedServer::OnCopyFrame(const std::shared_ptr<Connection>& connection, const Frame& frame,
+                                  const std::vector<float>& payload,
+                                  std::function<void(const Frame&)> answer) {
+  const bool own = frame.group == static_cast<uint32_t>(id().index);
+  const bool has_own = own && restored_ == static_cast<int64_t>(frame.base_version);
+  if (frame.generation != takes_copies_of_ || (!has_own && (own ? own_ : kept_) == nullptr)) {
+    return connection->Close(*this, absl::UnavailableError("the server is not ready yet"));
+  }
+  ShardCopy& copy = own && !has_own ? *own_ : *kept_;
+  Frame reply;
+  reply.kind = FrameKind::kCopy;
+  reply.base_version = frame.base_version;
+  reply.range_count = 1;
+  if (has_own) {
+    // The answer to the last frame may have been lost.
+  } else if (frame.sequence == 0) {
+    reply.range_count = copy.version() == static_cast<int64_t>(frame.base_version) ? 1 : 0;
+  } else {
+    const absl::string_view bytes(reinterpret_cast<const char*>(payload.data()), frame.payload_bytes);
+    const absl::StatusOr<bool> complete = copy.Take(frame, {bytes});
+    if (!complete.ok()) {
+      if (!absl::IsUnavailable(complete.status())) {
+        world().Broken(name(), " refuses a copy: ", StatusText(complete.status()));
+      }
+      return connection->Close(*this, complete.status());
+    }
+    if (!*complete) return;
+    if (own) LeaveUnlessOk(TakeOwnShards());
+  }
+  connection->Send(*this, [answer = std::move(answer), reply] { answer(reply); });
+}
+
+absl::Status SimulatedServer::TakeOwnShards() {
+  TETHYS_RETURN_IF_ERROR(store_->ForEachShard([&](int slot, int64_t begin, absl::Span<float> out) {
+    TETHYS_ASSIGN_OR_RETURN(const Range local, store_->layout().ToLocal(begin, out.size()));
+    std::copy_n(own_->values(slot) + local.begin, local.count, out.begin());
+    return absl::OkStatus();
+  }));
+  restored_ = own_->version();
+  own_ = nullptr;
+  After(0, [this] {
+    if (on_taken_) std::exchange(on_taken_, nullptr)();
+  });
+  return absl::OkStatus();
+}
+
 // ----------------------------------------------------------------------------------------------- streams
 
 void SimulatedServer::OnConnection(SimulatedWorker& worker, const std::shared_ptr<Connection>& connection) {
@@ -190,6 +347,9 @@ void SimulatedServer::Record(const proto::AppliedPush& push) {
   if (!world().Misbehaves(Fault::kUnreportedPush, 0.05)) *applied_.add_push() = push;
   const std::vector<int>& workers = store_->workers();
   const auto rank = std::find(workers.begin(), workers.end(), push.worker()) - workers.begin();
+  if (world().Misbehaves(Fault::kAnswersBeforeCopy, 1)) {
+    After(0, [this] { store_->OnCopied(store_->version(), *this); });
+  }
   world().disturbances().Reach(Point::kApplying, {this, streams_[rank].worker});
 }
 

@@ -3,10 +3,13 @@
 #ifndef TETHYS_TESTS_SIMULATION_SIMULATED_SERVER_H_
 #define TETHYS_TESTS_SIMULATION_SIMULATED_SERVER_H_
 
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "ps/parameter_store.h"
+#include "ps/shard_copy.h"
+#include "tests/simulation/copy_stream.h"
 #include "tests/simulation/simulated_task.h"
 
 namespace tethys::simulation {
@@ -15,13 +18,18 @@ class SimulatedWorker;
 
 class SimulatedServer final : public SimulatedTask, public StoreActions {
  public:
-  SimulatedServer(World& world, int index)
-      : SimulatedTask(world, {proto::PS, index}, 1), course_(proto::PS) {}
+  SimulatedServer(World& world, int index, uint32_t incarnation)
+      : SimulatedTask(world, {proto::PS, index}, incarnation), course_(proto::PS) {}
+
+  World& simulated() const { return world(); }
 
   // A worker has connected; `connection` is its newest stream from now on.
   void OnConnection(SimulatedWorker& worker, const std::shared_ptr<Connection>& connection);
   void OnFrame(const std::shared_ptr<Connection>& connection, const Frame& frame,
                const std::vector<float>& payload);
+  // A frame of another server's copy, or of this server's own shards, has arrived.
+  void OnCopyFrame(const std::shared_ptr<Connection>& connection, const Frame& frame,
+                   const std::vector<float>& payload, std::function<void(const Frame&)> answer);
 
  private:
   struct WorkerStream {
@@ -33,12 +41,22 @@ class SimulatedServer final : public SimulatedTask, public StoreActions {
   void Work() override;
   void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) override;
 
+  void OnHalt(const proto::Halt& halt) override;
+
   void JoinGroup();
   absl::Status BeginStore();  // Creates the store, for the first group.
+  // The functions that model ShardCopies::Join, in their order.
+  void ExchangeCopies();
+  void GiveBack(std::function<void()> then);
+  void OfferShards();
+  void SayFormed();
+  std::shared_ptr<CopyStream> SendTo(int receiver, int owner, std::function<void(int64_t)> on_copied);
+  absl::Status TakeOwnShards();
   void Halt();
   void Fence();
   void Save();
 
+  void Copy(Range local, int64_t version) override;
   void Record(const proto::AppliedPush& push) override;
   void Reply(const ParameterReply& reply) override;
   void ReplyNorm(const NormReply&) override {}
@@ -51,6 +69,16 @@ class SimulatedServer final : public SimulatedTask, public StoreActions {
   bool serving_ = false;
   std::vector<WorkerStream> streams_;  // One stream for each rank.
   proto::AppliedPushes applied_;
+
+  // In jobs whose servers have copies.
+  uint32_t halted_ = 0;           // The latest generation of a Halt.
+  uint32_t takes_copies_of_ = 0;  // The generation of the group; 0: the server is in no group.
+  bool joining_ = false;          // Exchanges copies.
+  bool has_values_ = false;       // False: the server has not taken its shards.
+  std::shared_ptr<ShardCopy> kept_, own_;
+  absl::optional<int64_t> restored_;  // The version of the shards that were taken last.
+  std::shared_ptr<CopyStream> to_keeper_, to_owner_;
+  std::function<void()> on_taken_;
 };
 
 }  // namespace tethys::simulation

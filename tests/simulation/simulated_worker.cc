@@ -43,7 +43,7 @@ void SimulatedWorker::OnBroken(const absl::Status& status) {
     proto::Halted halted;
     halted.set_reason(std::string(status.message()));
     if (suspect_ >= 0) halted.set_suspect(suspect_);
-    if (world().kind() == Kind::kBulk && absl::IsUnavailable(status)) halted.set_suspect(id().index);
+    if (IsBulk(world().kind()) && absl::IsUnavailable(status)) halted.set_suspect(id().index);
     SayHalted(std::move(halted));
   }
   Resume();
@@ -106,7 +106,7 @@ void SimulatedWorker::JoinGroup() {
   if (halted_ >= generation_) exchange_->Interrupt();
   exchange_->Prepare(Or([this] {
     // In a job with servers the exchange has fetched the parameters.
-    if (world().kind() == Kind::kBulk) TakeState(values_);
+    if (IsBulk(world().kind())) TakeState(values_);
     SayFormed();
   }));
 }

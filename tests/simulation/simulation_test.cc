@@ -3,8 +3,8 @@
 //
 // The product's own classes are JobController and all that it owns (RunningSegment, LeaseBook, Roster with
 // Membership, coordinators of saves, evaluations and pauses, WorkerLosses), the workers' WorkerCourse and
-// SegmentCourse, the servers' TaskCourse and ParameterStore with the consistency rules, and the journal with
-// its check. Modelled are:
+// SegmentCourse, the servers' TaskCourse, ParameterStore and ShardCopy with the consistency rules, and the
+// journal with its check. Modelled are:
 //
 //   event_queue.h        virtual time, random numbers
 //   process.h            processes that are killed or stopped, connections with delays, losses and breaks
@@ -13,7 +13,7 @@
 //   simulated_task.h     the loop of a task: session, heartbeats, orders
 //   simulated_worker.h   a worker around its course
 //   exchange.h           the exchange of gradients; server_exchange.cc: a client of servers
-//   simulated_server.h   a server around its store
+//   simulated_server.h   a server around its store; copy_stream.h: the copies of its shards
 //   simulated_chief.h    the chief's process around its controller
 //   disturbances.h       kills, stops and breaks, at random times and at points of the protocol
 //   deliberate_faults.h  faults that the invariants must find
@@ -22,7 +22,7 @@
 //
 // In the suite, seeds of every kind of job run, and every deliberate fault must be found. By hand:
 //
-//   simulation_test --seeds=100000 [--from=N] [--kind=local|mirrored|bulk|stale|async]
+//   simulation_test --seeds=100000 [--from=N] [--kind=local|mirrored|bulk|copied|stale|async]
 //   simulation_test --kind=bulk --seed=17 --trace       one run again, with all that happens in it
 //   simulation_test --fault=NAME [--seeds=N]            after how many seeds a deliberate fault is found
 //

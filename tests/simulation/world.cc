@@ -84,15 +84,9 @@ void World::BeginAttempt(bool quiet) {
   chief_ = chief.get();
   processes_.push_back(std::move(chief));
   chief_->Begin();
-  servers_.clear();
   meeting_.clear();
-  for (int i = 0; i < plan_.placement().servers(); ++i) {
-    auto server = std::make_unique<SimulatedServer>(*this, i);
-    servers_.push_back(server.get());
-    processes_.push_back(std::move(server));
-    queue_.After(random_.Delay(kMillisecond),
-                 [server = servers_.back()] { server->Do([=] { server->Begin(); }); });
-  }
+  servers_.assign(plan_.placement().servers(), nullptr);
+  for (int i = 0; i < plan_.placement().servers(); ++i) StartServer(i, 1);
   workers_.assign(plan_.job().workers(), nullptr);
   for (int i = 0; i < plan_.job().workers(); ++i) StartWorker(i, 1);
 }
@@ -118,6 +112,18 @@ void World::StartWorker(int index, uint32_t incarnation) {
   queue_.After(random_.Delay(kMillisecond), [started] { started->Do([started] { started->Begin(); }); });
 }
 
+void World::StartServer(int index, uint32_t incarnation) {
+  auto server = std::make_unique<SimulatedServer>(*this, index, incarnation);
+  SimulatedServer* const started = servers_[static_cast<size_t>(index)] = server.get();
+  processes_.push_back(std::move(server));
+  queue_.After(random_.Delay(kMillisecond), [started] { started->Do([started] { started->Begin(); }); });
+}
+
+Process* World::NewestOf(TaskId task) const {
+  if (task.role == proto::PS) return server(task.index);
+  return workers_[static_cast<size_t>(task.index)];
+}
+
 // --------------------------------------------------------------------------------------- what processes tell
 
 void World::OnProcessEnd(Process& process, Process::End end) {
@@ -128,26 +134,25 @@ void World::OnProcessEnd(Process& process, Process::End end) {
     attempt_ = Attempt::kEnded;
     return;
   }
-  // The launcher replaces a worker that was killed or vanished, or that exited after a disturbance had hit
-  // it.
-  const bool survives = SurvivesWorkerLoss(plan_) && process.id().role == proto::WORKER;
-  const bool newest = survives && workers_[static_cast<size_t>(process.id().index)] == &process;
-  if (!newest || restarts_ >= plan_.job().max_restarts()) return;
+  // The launcher replaces a task that was killed or vanished, or that exited after a disturbance had hit it.
+  const bool survives = process.id().role == proto::WORKER ? SurvivesWorkerLoss(plan_) : CopiesShards(plan_);
+  if (!survives || NewestOf(process.id()) != &process || restarts_ >= plan_.job().max_restarts()) return;
   if (end == Process::End::kExit && disturbances_.hit().count(process.id()) == 0) return;
   ++restarts_;
   ++result_.restarts;
   queue_.After(random_.Between(kMillisecond, 600 * kMillisecond),
-               [this, chief = chief_, index = process.id().index, next = process.incarnation() + 1] {
-                 if (chief == chief_ && attempt_ == Attempt::kRuns) StartWorker(index, next);
+               [this, chief = chief_, id = process.id(), next = process.incarnation() + 1] {
+                 if (chief != chief_ || attempt_ != Attempt::kRuns) return;
+                 id.role == proto::PS ? StartServer(id.index, next) : StartWorker(id.index, next);
                });
 }
 
 void World::EndLostTask(const proto::TaskLost& lost) {
-  SimulatedWorker* const worker = workers_[static_cast<size_t>(lost.index())];
-  if (worker->incarnation() != static_cast<uint32_t>(lost.incarnation())) return;
-  given_up_.insert(worker);
-  // The lost worker's process may still run for a while, because it may be out of reach.
-  queue_.After(random_.Between(0, kSecond), [worker] { worker->EndAs(Process::End::kKill); });
+  Process* const task = NewestOf({lost.role() == "ps" ? proto::PS : proto::WORKER, lost.index()});
+  if (task->incarnation() != static_cast<uint32_t>(lost.incarnation())) return;
+  given_up_.insert(task);
+  // The lost task's process may still run for a while, because it may be out of reach.
+  queue_.After(random_.Between(0, kSecond), [task] { task->EndAs(Process::End::kKill); });
 }
 
 void World::OnJobEnd(const absl::Status& status, TaskId culprit) {

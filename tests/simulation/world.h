@@ -38,7 +38,7 @@ struct RunOptions {
 struct RunResult {
   std::string broken;  // The first invariant that did not hold; empty: all held.
   int attempts = 0;
-  int restarts = 0;  // The number of replaced workers.
+  int restarts = 0;  // The number of replaced workers and servers.
   uint64_t events = 0;
   Nanoseconds ended = 0;  // The virtual time at which the run ended.
   std::array<int, kPoints> aimed = {};
@@ -63,7 +63,7 @@ class World {
   const Values& start() const { return start_; }
   SimulatedChief& chief() { return *chief_; }
   SimulatedWorker* worker(int index) { return workers_[static_cast<size_t>(index)]; }  // The newest process.
-  SimulatedServer* server(int index) { return servers_[static_cast<size_t>(index)]; }
+  SimulatedServer* server(int index) const { return servers_[static_cast<size_t>(index)]; }
   std::vector<Process*> LivingProcesses() const;
 
   // ---- durations of this run
@@ -73,7 +73,7 @@ class World {
 
   // ---- events that processes report
   void OnProcessEnd(Process& process, Process::End end);
-  // The chief counts this worker as lost. If its process still exists, the process is killed.
+  // The chief counts this task as lost. If its process still exists, the process is killed.
   void EndLostTask(const proto::TaskLost& lost);
   void OnJobEnd(const absl::Status& status, TaskId culprit);
   // A mirrored worker joins its newest group. When all members have joined, each pair of them is connected.
@@ -82,6 +82,8 @@ class World {
   // Whether a worker process other than `except` has parameters of the job's training, and is alive, has its
   // session, and was not given up by the chief. A process that died less than `ago` ago counts as alive.
   bool OthersHaveState(const Process* except, Nanoseconds ago) const;
+  // Whether the chief counts the process as lost, although it may still run.
+  bool GivenUp(const Process& process) const { return given_up_.count(&process) > 0; }
   void Interrupt() { chief_->Interrupt(); }
 
   // ---- faults and failures
@@ -110,6 +112,9 @@ class World {
   void RunAttempt();
   void EndAttempt();
   void StartWorker(int index, uint32_t incarnation);
+  void StartServer(int index, uint32_t incarnation);
+  // The newest process of a task.
+  Process* NewestOf(TaskId task) const;
   bool MeetsStill(const SimulatedWorker& worker, uint32_t generation) const;
   void Connect(const std::vector<SimulatedWorker*>& members);
   void LookForDeadPeers(SimulatedWorker& worker, uint32_t generation);
@@ -130,15 +135,15 @@ class World {
   Attempt attempt_ = Attempt::kRuns;
   Nanoseconds begun_ = 0;  // When the attempt began.
   Values start_;
-  int restarts_ = 0;  // Workers replaced in the attempt.
+  int restarts_ = 0;  // Workers and servers replaced in the attempt.
   // Processes that have ended are kept, because events may refer to them.
   std::vector<std::unique_ptr<Process>> processes_;
   SimulatedChief* chief_ = nullptr;
-  std::vector<SimulatedServer*> servers_;
+  std::vector<SimulatedServer*> servers_;  // The newest process of each server index.
   std::vector<SimulatedWorker*> workers_;  // The newest process of each worker index.
   std::vector<SimulatedWorker*> meeting_;
   std::map<const Process*, Nanoseconds> died_;
-  std::set<const Process*> given_up_;  // Workers that the chief counts as lost.
+  std::set<const Process*> given_up_;  // Tasks that the chief counts as lost.
 };
 
 }  // namespace tethys::simulation

@@ -74,6 +74,10 @@ class Scenario {
         options.restarts_before_training = number == 0;
         continue;
       }
+      if (field.first == "copies") {
+        options.survives_server_loss = number != 0;
+        continue;
+      }
       if (field.first == "survives") {
         options.survives_worker_loss = true;
         options.max_restarts = number;
@@ -110,7 +114,7 @@ class Scenario {
     if (words[1] == "note") event.set_note("text");
     if (words[1] == "step") event.mutable_progress()->set_step(number);
     if (words[1] == "lost") {
-      event.mutable_task_lost()->set_role("worker");
+      event.mutable_task_lost()->set_role(words.size() > 4 ? words[4] : "worker");
       event.mutable_task_lost()->set_index(static_cast<int>(number));
       event.mutable_task_lost()->set_incarnation(std::stoi(words.at(3)));
     }

@@ -48,6 +48,24 @@ TEST(LossText, LostWorkersAndNewGroupsOfAMirroredRun_AreToldInOrderOfTime) {
           "500 ms; 2 steps were repeated"));
 }
 
+TEST(LossText, LostServersThatWereRestoredFromTheirCopiesAreReported) {
+  proto::RunSummary summary = Summary(R"(
+    server_loss { server: 1 host: "slave2" reason: "its session ended" seconds: 2 replaced_seconds: 0.5 }
+    group_change { seconds: 2.5 step: 120 worker: [ 0, 1 ] stall_seconds: 0.25 cause: "lost ps 1" })");
+  EXPECT_EQ(LossText(summary),
+            "1 server was lost and restored from its copy; training stood still for 250 ms in all");
+  EXPECT_THAT(LossLines(summary),
+              ElementsAre("after 2 s ps 1 on slave2 was lost: its session ended; a replacement took part "
+                          "500 ms later",
+                          "after 2.5 s 2 workers went on from step 120 (lost ps 1), after training had stood "
+                          "still for 250 ms"));
+  summary.add_server_loss();
+  summary.add_worker_loss();
+  EXPECT_EQ(LossText(summary),
+            "1 worker was lost and 2 servers were lost and restored from their copies; training stood still "
+            "for 250 ms in all");
+}
+
 TEST(LossText, WorkerGroupFormedAgainWithoutALostWorker_IsReported) {
   const proto::RunSummary summary = Summary(R"(
     group_change { seconds: 3 step: 7 worker: [ 0, 1 ] stall_seconds: 0.5 cause: "worker 1: the exchange failed" })");

@@ -21,9 +21,9 @@ class GroupTest : public JobControllerTest {
     journal_.clear();
   }
   void SayAs(uint32_t incarnation, TaskId task, const std::string& text) {
-    incarnation_ = incarnation;
+    incarnation_ = server_incarnation_ = incarnation;
     Say(task, text);
-    incarnation_ = 1;
+    incarnation_ = server_incarnation_ = 1;
   }
   // A worker records its part of a step: of ten samples, or of the rest if it is one of two.
   void Record(int worker, int64_t step, int64_t begin, int64_t end) {
@@ -36,6 +36,11 @@ class GroupTest : public JobControllerTest {
   void Halted(TaskId task, uint32_t generation, int64_t applied) {
     Say(task, absl::StrCat("halted { generation: ", generation, " applied: ", applied, " }"));
   }
+  // A server with a copy of another server's shards has left its group.
+  void Halted(TaskId server, uint32_t generation, int64_t applied, int64_t copy) {
+    Say(server,
+        absl::StrCat("halted { generation: ", generation, " applied: ", applied, " copy: ", copy, " }"));
+  }
   void Formed(int worker, uint32_t generation) { Formed(Worker(worker), generation); }
   void Formed(TaskId task, uint32_t generation) {
     Say(task, absl::StrCat("formed { generation: ", generation, " }"));
@@ -46,10 +51,11 @@ class GroupTest : public JobControllerTest {
         absl::StrCat("applied { push { worker: ", worker, " sequence: ", version, " sample_begin: ", begin,
                      " sample_count: ", count, " version: ", version, " } }"));
   }
-  void JoinAgain(int worker) {
-    ASSERT_TRUE(controller_->Admit(Worker(worker), 2, now_).ok());
-    SayAs(2, Worker(worker), "join { host: 'b' }");
-    SayAs(2, Worker(worker), "ready {}");
+  void JoinAgain(int worker) { JoinAgain(Worker(worker)); }
+  void JoinAgain(TaskId task, uint32_t incarnation = 2) {
+    ASSERT_TRUE(controller_->Admit(task, incarnation, now_).ok());
+    SayAs(incarnation, task, "join { host: 'b' }");
+    SayAs(incarnation, task, "ready {}");
   }
   proto::RunSummary Summary() const {
     proto::RunSummary summary;

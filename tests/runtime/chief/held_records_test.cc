@@ -56,6 +56,36 @@ TEST(HeldRecordsTest, RecordsOfTheFormerGroupAreForgottenWhenTheNextGroupBegins)
   EXPECT_EQ(held.newest(), 5);
 }
 
+proto::AppliedPush PushOf(int worker, int64_t version) {
+  proto::AppliedPush push;
+  push.set_worker(worker);
+  push.set_version(version);
+  return push;
+}
+
+TEST(HeldRecordsTest, PushesThatALostServerDidNotReportAreKnownFromTheStepsThatCount) {
+  HeldRecords held;
+  held.Open(kTwo, 0);
+  for (const int server : {0, 1}) held.AddPush(server, PushOf(0, 1));
+  held.AddPush(0, PushOf(2, 1));
+  held.Take();
+  for (const int worker : {0, 2}) held.NoteCounted(PushOf(worker, 1), 2);
+  EXPECT_EQ(held.TakePushes().size(), 3u);
+  EXPECT_TRUE(held.TakeUnreported(0).empty());
+  HeldRecords restored;
+  proto::HeldState state;
+  held.Save(state);
+  EXPECT_EQ(state.counted_size(), 1) << "both servers have reported the push of worker 0";
+  ASSERT_TRUE(restored.Restore(state, 3, 2).ok());
+  for (HeldRecords* const records : {&held, &restored}) {
+    const std::vector<HeldPush> unreported = records->TakeUnreported(1);
+    ASSERT_EQ(unreported.size(), 1u);
+    EXPECT_EQ(unreported[0].server, 1);
+    EXPECT_EQ(unreported[0].push.worker(), 2);
+    EXPECT_TRUE(records->TakeUnreported(1).empty());
+  }
+}
+
 TEST(HeldRecordsTest, RestoredStateAcceptsTheMissingRecordOfAStep) {
   HeldRecords held, restored;
   held.Open(kTwo, 5);

@@ -68,7 +68,8 @@ class JobControllerTest : public ::testing::Test {
     proto::FromTask message;
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
     Actions actions;
-    controller_->OnMessage(task, task.role == proto::WORKER ? incarnation_ : 1, message, now_, actions);
+    controller_->OnMessage(task, task.role == proto::WORKER ? incarnation_ : server_incarnation_, message,
+                           now_, actions);
     Take(actions);
   }
   void Tick(double seconds) {
@@ -153,7 +154,8 @@ class JobControllerTest : public ::testing::Test {
   }
 
   Nanoseconds now_ = 1 * kSecond;
-  uint32_t incarnation_ = 1;  // The incarnation of the worker that sends messages or vanishes.
+  uint32_t incarnation_ = 1;         // The incarnation of the worker that sends messages or vanishes.
+  uint32_t server_incarnation_ = 1;  // The incarnation of the server that sends messages.
   int64_t train_samples_ = 20;
   std::vector<proto::Device::Kind> worker_devices_;  // The plan's worker_device; empty: the job's device.
   MovingStatistics statistics_ = {};                 // The moving statistics with which the job begins.

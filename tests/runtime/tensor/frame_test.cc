@@ -132,8 +132,8 @@ TEST(FrameTest, RefusesUnknownKindUnknownDtypeAndHugePayload) {
   Frame frame = Sample();
   frame.kind = static_cast<FrameKind>(99);
   EXPECT_THAT(std::string(Decoded(Encoded(frame)).status().message()), HasSubstr("unknown kind 99"));
-  frame.kind = static_cast<FrameKind>(15);
-  EXPECT_THAT(std::string(Decoded(Encoded(frame)).status().message()), HasSubstr("unknown kind 15"));
+  frame.kind = static_cast<FrameKind>(16);
+  EXPECT_THAT(std::string(Decoded(Encoded(frame)).status().message()), HasSubstr("unknown kind 16"));
   frame = Sample();
   frame.dtype = static_cast<FrameDType>(9);
   EXPECT_THAT(std::string(Decoded(Encoded(frame)).status().message()), HasSubstr("unknown dtype 9"));

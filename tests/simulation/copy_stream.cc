@@ -1,0 +1,104 @@
+#include "tests/simulation/copy_stream.h"
+
+#include <utility>
+
+#include "tests/simulation/simulated_server.h"
+#include "tests/simulation/world.h"
+
+namespace tethys::simulation {
+namespace {
+
+constexpr Nanoseconds kPause = 5 * kMillisecond;
+
+}  // namespace
+
+void CopyStream::Begin(int64_t version) {
+  version_ = version;
+  copied_ = asks_ = false;
+  frames_ = 0;
+  ranges_.clear();
+}
+
+void CopyStream::Offer(int64_t version) {
+  Begin(version);
+  ranges_ = {{0, options_.size}};
+  Connect();
+}
+
+void CopyStream::Add(int64_t version, Range range) {
+  if (stopped_) return;
+  if (copied_ || version != version_) Begin(version);
+  ranges_.push_back(range);
+  if (asks_ || !connection_->open(sender_)) return;  // All ranges follow the answer or the next connection.
+  for (size_t arena = 0; arena < options_.arenas.size(); ++arena) Send(ranges_.size() - 1, arena);
+}
+
+void CopyStream::Stop() {
+  stopped_ = true;
+  if (connection_ != nullptr) connection_->Close(sender_, absl::UnavailableError("the group was halted"));
+}
+
+void CopyStream::Connect() {
+  World& world = sender_.simulated();
+  connection_ = Connection::Make(world, sender_, *world.server(options_.receiver), Connection::Use::kData);
+  connection_->WhenClosed(sender_, [self = shared_from_this()](const absl::Status& status) {
+    if (self->stopped_) return;
+    self->sender_.simulated().Trace("the copy of server ", self->options_.owner, " to server ",
+                                    self->options_.receiver, " is sent again: ", StatusText(status));
+    self->sender_.After(kPause, [self] {
+      if (!self->stopped_) self->Connect();
+    });
+  });
+  if (copied_) return;
+  frames_ = 0;
+  Ask();
+}
+
+void CopyStream::Ask() {
+  asks_ = true;
+  Frame frame;
+  frame.kind = FrameKind::kCopy;
+  frame.generation = options_.generation;
+  frame.group = static_cast<uint32_t>(options_.owner);
+  frame.base_version = static_cast<uint64_t>(version_);
+  auto& to = static_cast<SimulatedServer&>(connection_->other(sender_));
+  connection_->Send(sender_, [self = shared_from_this(), connection = connection_, &to, frame] {
+    to.OnCopyFrame(connection, frame, {}, [self](const Frame& answer) { self->OnAnswer(true, answer); });
+  });
+}
+
+void CopyStream::SendAll() {
+  for (size_t range = 0; range < ranges_.size(); ++range) {
+    for (size_t arena = 0; arena < options_.arenas.size(); ++arena) Send(range, arena);
+  }
+}
+
+void CopyStream::Send(size_t range, size_t arena) {
+  Frame frame;
+  frame.kind = FrameKind::kCopy;
+  frame.generation = options_.generation;
+  frame.group = static_cast<uint32_t>(options_.owner);
+  frame.step = arena;
+  frame.sequence = ++frames_;
+  frame.base_version = static_cast<uint64_t>(version_);
+  frame.range_begin = static_cast<uint64_t>(ranges_[range].begin);
+  frame.range_count = static_cast<uint64_t>(ranges_[range].count);
+  frame.payload_bytes = ranges_[range].count * sizeof(float);
+  auto& to = static_cast<SimulatedServer&>(connection_->other(sender_));
+  connection_->Send(sender_, [self = shared_from_this(), connection = connection_, &to, frame] {
+    const float* const from = self->options_.arenas[frame.step] + frame.range_begin;
+    to.OnCopyFrame(connection, frame, {from, from + frame.range_count},
+                   [self](const Frame& answer) { self->OnAnswer(false, answer); });
+  });
+  sender_.simulated().disturbances().Reach(Point::kCopying, {&sender_, &to});
+}
+
+void CopyStream::OnAnswer(bool answers_question, const Frame& answer) {
+  if (stopped_ || copied_ || answer.base_version != static_cast<uint64_t>(version_)) return;
+  if (answers_question) asks_ = false;
+  if (answers_question && answer.range_count == 0) return SendAll();
+  copied_ = true;
+  options_.on_copied(version_);
+}
+
+}  // namespace tethys::simulation
