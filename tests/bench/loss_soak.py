@@ -5,7 +5,7 @@ Prints the launcher's resident memory, descriptors and threads at the beginning,
 Exit status 1 if the job ended, if a sample was not used exactly once, if descriptors or threads grew, or if memory grew by
 more than 1 % (and 256 KiB) after the first tenth.
 
-  tests/bench/loss_soak.py TETHYS [--minutes=60] [--every=15] [--consistency=bulk_synchronous]
+  tests/bench/loss_soak.py TETHYS [--minutes=60] [--every=15] [--consistency=bulk_synchronous] [--replicas=1]
 """
 import argparse
 import itertools
@@ -38,8 +38,10 @@ def main():
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--every", type=float, default=15)
     parser.add_argument("--consistency", default="bulk_synchronous")
+    parser.add_argument("--replicas", type=int, default=1)
     flags = parser.parse_args()
     job = [*tethys_run.STRATEGIES["ps_sync"], f"strategy.parameter_server.consistency={flags.consistency}",
+           f"strategy.parameter_server.replicas={flags.replicas}",
            "epochs=1000000", "checkpoint.every_steps=200", "checkpoint.min_seconds=0", "max_restarts=1000000"]
     with tethys_run.Run(job) as run:
         run.start().wait_for_training()
