@@ -31,6 +31,7 @@ absl::Status ShardCopy::Check(const Frame& frame, PayloadPieces payload) const {
   if (frame.kind != FrameKind::kCopy || frame.dtype != FrameDType::kFloat32)
     return refusal("expected values");
   if (frame.group != static_cast<uint32_t>(owner_)) return refusal("it is about server ", frame.group);
+  if (frame.base_version > INT64_MAX) return refusal("there is no version ", frame.base_version);
   if (frame.step >= static_cast<uint64_t>(arenas())) return refusal("the job has ", arenas() - 1, " slots");
   const bool begins = frame.sequence == 1;
   const bool follows = last_ > 0 && frame.sequence == last_ + 1;

@@ -143,6 +143,7 @@ void LiveFold::Add(const proto::ProgressEvent& event) {
       state_.clear_step_bucket();
       state_.clear_step_seconds_sum();
       state_.clear_workers_lost();
+      state_.clear_servers_lost();
       state_.clear_staleness_count();
       state_.clear_machine();
       state_.clear_left();
@@ -165,7 +166,7 @@ void LiveFold::Add(const proto::ProgressEvent& event) {
     case proto::ProgressEvent::kTaskLost:
       state_.add_note(event.has_task_lost() ? event.task_lost().reason() : event.note());
       if (state_.note_size() > kMostNotes) state_.mutable_note()->DeleteSubrange(0, 1);
-      if (event.has_task_lost()) state_.set_workers_lost(std::min(state_.workers_lost(), 1 << 30) + 1);
+      if (event.has_task_lost()) CountLoss(event.task_lost());
       return;
     case proto::ProgressEvent::kFinished:
       state_.set_phase(PhaseOf(event.finished()));
@@ -229,6 +230,15 @@ void LiveFold::AddEpoch(const proto::EpochResult& epoch) {
       [](const proto::EpochResult& result) { return result.epoch(); },
       [](const proto::EpochResult& result) { return result.validated() ? 1 : 0; });
   *epochs.Add() = epoch;
+}
+
+void LiveFold::CountLoss(const proto::TaskLost& lost) {
+  constexpr int32_t kMost = 1 << 30;
+  if (lost.role() == "ps") {
+    state_.set_servers_lost(std::min(state_.servers_lost(), kMost) + 1);
+  } else {
+    state_.set_workers_lost(std::min(state_.workers_lost(), kMost) + 1);
+  }
 }
 
 void LiveFold::AddPulse(const proto::Pulse& pulse) {

@@ -60,6 +60,7 @@ class LiveFold {
   void AddProgress(const proto::Progress& progress);
   void AddEpoch(const proto::EpochResult& epoch);
   void AddPulse(const proto::Pulse& pulse);
+  void CountLoss(const proto::TaskLost& lost);
   void FindSlowWorkers();
   void FindLinkUse();
   void Compare(const proto::Pulse& pulse);

@@ -129,6 +129,8 @@ std::string OpenMetricsText(const proto::LiveState& state) {
   metrics.Sample("_total", static_cast<double>(std::max<int64_t>(progress.step(), 0)));
   metrics.Family("tethys_workers_lost", "counter", "", "Lost workers without which the run went on.");
   metrics.Sample("_total", state.workers_lost());
+  metrics.Family("tethys_servers_lost", "counter", "", "Lost servers that were restored from their copies.");
+  metrics.Sample("_total", state.servers_lost());
   AddNetworkBytes(state, metrics);
   AddLinkUse(state, metrics);
   AddStepDurations(state, metrics);

@@ -171,6 +171,9 @@ class RunTrace {
       trace_.Instant(kChief, absl::StrCat("lost worker ", loss.worker()),
                      begin + Bounded(loss.seconds()) * 1e6);
     }
+    for (const proto::ServerLoss& loss : summary_.server_loss()) {
+      trace_.Instant(kChief, absl::StrCat("lost ps ", loss.server()), begin + Bounded(loss.seconds()) * 1e6);
+    }
   }
 
   // Adds the samples of the last attempt. In resources.csv, time starts at 0 in every attempt, so a time that

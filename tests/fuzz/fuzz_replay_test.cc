@@ -18,6 +18,7 @@ const std::map<std::string, std::function<void(absl::string_view)>>& Targets() {
       {"frame_link", FuzzFrameLink},
       {"ring_caller", FuzzRingCaller},
       {"parameter_store", FuzzParameterStore},
+      {"shard_copy", FuzzShardCopy},
       {"chief", FuzzChief},
       {"job_plan", FuzzJobPlan},
       {"remote_answers", FuzzRemoteAnswers},

@@ -12,6 +12,7 @@ void FuzzFrame(absl::string_view input);           // The header before every pa
 void FuzzFrameLink(absl::string_view input);       // A peer's frames on a connection of the ring.
 void FuzzRingCaller(absl::string_view input);      // An unauthenticated caller while a ring is formed.
 void FuzzParameterStore(absl::string_view input);  // Workers' frames to a server.
+void FuzzShardCopy(absl::string_view input);       // A server's frames to the server that has its copy.
 void FuzzChief(absl::string_view input);           // Messages of tasks to the chief.
 void FuzzJobPlan(absl::string_view input);         // The chief's plan for tasks.
 // Content-Range --- Location --- JSON of WebHDFS --- list of S3, from servers of data.

@@ -364,5 +364,19 @@ TEST_F(LiveStateTest, MetricsHaveAllDigitsOfCounters) {
   EXPECT_THAT(text, HasSubstr("tethys_loss{job=\"\"} 0.1\n"));
 }
 
+TEST_F(LiveStateTest, LostWorkersAndServersAreCountedApart) {
+  for (const std::string role : {"worker", "ps", "ps"}) {
+    proto::ProgressEvent event;
+    event.mutable_task_lost()->set_role(role);
+    event.mutable_task_lost()->set_reason("lost a " + role);
+    fold_.Add(event);
+  }
+  const proto::LiveState& state = fold_.state();
+  EXPECT_THAT(state.note(), ElementsAre("lost a worker", "lost a ps", "lost a ps"));
+  const std::string text = OpenMetricsText(state);
+  EXPECT_THAT(text, HasSubstr("tethys_workers_lost_total{job=\"\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("tethys_servers_lost_total{job=\"\"} 2\n"));
+}
+
 }  // namespace
 }  // namespace tethys

@@ -252,6 +252,9 @@ TEST_F(CourseTraceTest, LostWorkerWaitsForNothing) {
   loss.set_worker(0);
   // Worker 0 is lost while worker 1 makes the last step before the checkpoint.
   loss.set_seconds(0.000512);
+  proto::ServerLoss& server = *summary_.add_server_loss();
+  server.set_server(1);
+  server.set_seconds(0.000513);
   const std::string trace = Trace();
   EXPECT_THAT(Slices(trace, "worker 0"), Not(Contains("barrier 1010+3")));
   EXPECT_THAT(Slices(trace, "chief"), Not(Contains("barrier 1010+3")));
@@ -260,7 +263,7 @@ TEST_F(CourseTraceTest, LostWorkerWaitsForNothing) {
     if (Text(event, "ph") == "i")
       moments.push_back(absl::StrCat(Text(event, "name"), " ", Number(event, "ts")));
   }
-  EXPECT_THAT(moments, ElementsAre("lost worker 0 1012"));
+  EXPECT_THAT(moments, ElementsAre("lost worker 0 1012", "lost ps 1 1013"));
 }
 
 TEST_F(CourseTraceTest, PushLastsFromReadyGradientsToItsAnswer) {
