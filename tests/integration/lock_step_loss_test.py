@@ -141,6 +141,16 @@ class LockStepLossTest(TethysTest):
             self.assert_nothing_runs(run)
 
 
+def seconds_until_next_group(run, killed):
+    """The seconds from `killed`, in ns, until all workers of the second group had begun a step; None: it has not formed."""
+    changes = run.summary().get("group_change", [])
+    if not changes:
+        return None
+    step = str(changes[0].get("step", 0))
+    begun = [int(row["begin_ns"]) for row in csv.DictReader(run.read("steps.csv").splitlines()) if row["step"] == step]
+    return (max(begun) - killed) / 1e9
+
+
 def stall(workers, exchange, job, flags):
     """Kills a random worker at a random moment of a run; returns the seconds until all workers of the next group had
     begun a step, or None if the kill came too late."""
@@ -152,12 +162,7 @@ def stall(workers, exchange, job, flags):
         killed = time.monotonic_ns()
         test.kill(run, random.randrange(workers))
         test.assert_ends_well(run, epochs)
-        changes = run.summary().get("group_change", [])
-        if not changes:
-            return None
-        step = str(changes[0].get("step", 0))
-        begun = [int(row["begin_ns"]) for row in csv.DictReader(run.read("steps.csv").splitlines()) if row["step"] == step]
-        return (max(begun) - killed) / 1e9
+        return seconds_until_next_group(run, killed)
 
 
 def soak(repetitions):

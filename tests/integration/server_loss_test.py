@@ -6,7 +6,6 @@ sample exactly once and ends with the parameters of an undisturbed run.
     server_loss_test.py TETHYS --soak 50    runs 50 jobs of each row of SOAKED and kills one server of each at a random
                                             instant; prints the quantiles of the time from the kill until a step begins
 """
-import csv
 import os
 import random
 import signal
@@ -14,7 +13,7 @@ import sys
 import time
 import unittest
 
-from lock_step_loss_test import CLIPPED_JOB, LAMB_JOB, SAMPLES, SERVERS, lock_step
+from lock_step_loss_test import CLIPPED_JOB, LAMB_JOB, SAMPLES, SERVERS, lock_step, seconds_until_next_group
 from tethys_run import JOB, NORMALISED_JOB, TethysTest, quantiles
 
 COPIES = ["strategy.parameter_server.replicas=2", "strategy.parameter_server.servers=3"]
@@ -102,12 +101,7 @@ def stall(job, flags):
         killed = time.monotonic_ns()
         test.kill(run, "ps", random.randrange(3))
         test.assert_ends_well(run)
-        changes = run.summary().get("group_change", [])
-        if not changes:
-            return None
-        step = str(changes[0].get("step", 0))
-        begun = [int(row["begin_ns"]) for row in csv.DictReader(run.read("steps.csv").splitlines()) if row["step"] == step]
-        return (max(begun) - killed) / 1e9
+        return seconds_until_next_group(run, killed)
 
 
 def soak(repetitions):
