@@ -99,7 +99,8 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
  public:
   explicit GrpcParameterClient(ParameterClientOptions options) : options_(std::move(options)) {
     for (size_t server = 0; server < options_.servers.size(); ++server) {
-      links_.push_back(std::make_unique<ServerLink>(*this, mu_, loop_.queue(), options_, static_cast<int>(server)));
+      links_.push_back(
+          std::make_unique<ServerLink>(*this, mu_, loop_.queue(), options_, static_cast<int>(server)));
     }
     MutexLock lock(mu_);
     outboxes_.resize(links_.size());

@@ -44,10 +44,10 @@ namespace tethys {
 // known to be finite, and no event comes between its parts. The same holds for an update in lock step that
 // depends on norms, except that LAMB already changes slots when it measures the variables. Other updates in
 // lock step begin earlier, so that answers are sent while gradients still arrive. Such an update ends when
-// every part of every worker is applied, and it is recorded before the last answer. If the shards have a copy,
-// the last answers are sent once the copy contains the update. If an update cannot end,
-// ForEachShard fails from then on, so no checkpoint contains an unfinished update. After an error of the
-// update itself, pushes and pulls fail, too.
+// every part of every worker is applied, and it is recorded before the last answer. If the shards have a
+// copy, the last answers are sent once the copy contains the update. If an update cannot end, ForEachShard
+// fails from then on, so no checkpoint contains an unfinished update. After an error of the update itself,
+// pushes and pulls fail, too.
 // 2. A push (worker, incarnation, sequence) is applied at most once. A repeat of an updated part is answered
 // with the current parameters; a repeat of a waiting part is ignored.
 // 3. In lock step, parameters do not change between a reply and the next full set of pushes. A worker
@@ -185,7 +185,7 @@ class ParameterStore {
   double sum_square_ = 0;  // ParameterReply::sum_square of the current or last step.
   // The last range of a step whose last answers wait for OnCopied.
   absl::optional<Range> uncopied_;
-  absl::Status broken_;    // The fatal error, returned to every later push and pull.
+  absl::Status broken_;  // The fatal error, returned to every later push and pull.
   std::map<int64_t, int64_t> staleness_histogram_;
 };
 

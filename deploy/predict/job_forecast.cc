@@ -189,8 +189,8 @@ int64_t GradientCopies(const proto::JobPlan& plan) {
 
 ServerMemory MemoryOfServer(const proto::JobPlan& plan, int64_t elements) {
   const auto slots = static_cast<int64_t>(SlotsOf(plan.job().optimizer()).size());
-  // The shadow of a server that can step back, and the two versions of the copy of another server's shards. All
-  // servers have shards of about the same size.
+  // The shadow of a server that can step back, and the two versions of the copy of another server's shards.
+  // All servers have shards of about the same size.
   const int64_t copies = 1 + (FormsNewGroups(plan) ? 1 : 0) + (CopiesShards(plan) ? 2 : 0);
   const int64_t bytes = elements * kFloatBytes;
   return {.parameters = copies * bytes,

@@ -21,9 +21,9 @@ std::string OmittedText(int64_t unrecorded) {
 
 template <typename Loss>
 std::string LostLine(const Loss& loss, const std::string& task) {
-  std::string text =
-      absl::StrCat("after ", TimeText(loss.seconds()), " ", task,
-                   loss.host().empty() ? "" : absl::StrCat(" on ", loss.host()), " was lost: ", loss.reason());
+  std::string text = absl::StrCat("after ", TimeText(loss.seconds()), " ", task,
+                                  loss.host().empty() ? "" : absl::StrCat(" on ", loss.host()),
+                                  " was lost: ", loss.reason());
   if (loss.replaced_seconds() > 0) {
     absl::StrAppend(&text, "; a replacement took part ", TimeText(loss.replaced_seconds()), " later");
   }

@@ -160,12 +160,12 @@ void JobController::OnHalted(TaskId id, const proto::Halted& halted, Nanoseconds
   };
   const bool own = impossible(halted.has_applied(), halted.applied());
   if (own || impossible(halted.has_copy(), halted.copy())) {
-    return OnLost(id,
-                  absl::InternalError(absl::StrCat("it has the parameters of ",
-                                                   own ? halted.applied() : halted.copy(), " steps",
-                                                   own ? "" : " of another server", ", but this number must be from ",
-                                                   held_.next(), " to ", most)),
-                  now, actions);
+    return OnLost(
+        id,
+        absl::InternalError(absl::StrCat("it has the parameters of ", own ? halted.applied() : halted.copy(),
+                                         " steps", own ? "" : " of another server",
+                                         ", but this number must be from ", held_.next(), " to ", most)),
+        now, actions);
   }
   task.HasMade(halted.applied());
   group_.OnHalted(id, halted);

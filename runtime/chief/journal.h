@@ -10,8 +10,9 @@
 //   lease WORKER EPOCH BEGIN END            a worker was leased positions [BEGIN, END) of the epoch
 //   used WORKER STEP BEGIN COUNT            a worker trained on samples [BEGIN, BEGIN + COUNT)
 //   applied SERVER WORKER SEQUENCE BEGIN COUNT VERSION
-//                                           a server applied that worker's gradients of these samples; SEQUENCE
-//                                           0: the server was lost before it had reported this (held_records.h)
+//                                           a server applied that worker's gradients of these samples;
+//                                           SEQUENCE 0: the server was lost before it had reported this
+//                                           (held_records.h)
 //   torn WORKER BEGIN COUNT SERVER...       a worker was lost during a push, which only these servers applied
 //   epoch EPOCH END                         all positions [0, END) of the epoch are used
 //   saved STEP EPOCH POSITION               a checkpoint is committed

@@ -49,8 +49,8 @@ LearningRateSchedule ScheduleOf(const proto::JobPlan& plan);
 // more servers than shards, its last servers are empty.
 int ServersWithShards(const proto::Placement& placement);
 
-// True if each server's shards have a copy on another server (ParameterServer.replicas), so that the job goes on
-// after the loss of a server.
+// True if each server's shards have a copy on another server (ParameterServer.replicas), so that the job goes
+// on after the loss of a server.
 bool CopiesShards(const proto::JobPlan& plan);
 // In such a job: the server that keeps the copy of the shards
 // of `server`, and the server whose copy `server` keeps.

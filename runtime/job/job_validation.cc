@@ -149,14 +149,17 @@ void CheckReplicas(const proto::Job& job, Problems& problems) {
     problems.AddIf(wrong, "strategy.parameter_server.replicas", absl::StrCat("is ", servers.replicas(), why));
   };
   const bool in_groups = TraitsOf(job).forms_groups;
-  refuse_if(!in_groups, ", but only bulk_synchronous servers keep copies: leave replicas out, or write "
-                        "bulk_synchronous {}");
+  refuse_if(!in_groups,
+            ", but only bulk_synchronous servers keep copies: leave replicas out, or write "
+            "bulk_synchronous {}");
   refuse_if(in_groups && job.device().kind() == proto::Device::CUDA,
             ", but a job on GPUs ends when a process is lost: leave replicas out");
   refuse_if(in_groups && job.elastic().on_loss() == proto::Elastic::END,
             ", but elastic.on_loss is END, so the job ends when a process is lost: leave one of the two out");
-  refuse_if(servers.servers() < 2, ", but servers is 1, so no other server can keep the copy: give more servers");
-  refuse_if(job.max_restarts() == 0, ", but max_restarts is 0, so no lost server is replaced: give max_restarts");
+  refuse_if(servers.servers() < 2,
+            ", but servers is 1, so no other server can keep the copy: give more servers");
+  refuse_if(job.max_restarts() == 0,
+            ", but max_restarts is 0, so no lost server is replaced: give max_restarts");
 }
 
 void CheckFrozen(const proto::Job& job, Problems& problems) {

@@ -123,7 +123,8 @@ int RunChief(const Role& role) {
   if (role.behaviour == "go-on") WaitForLoss(role);
   if (role.behaviour == "pause") role.Until([&] { return role.Sees("go"); });
   if (role.behaviour == "give-up-later") role.Until([&] { return role.Sees("lost"); });
-  if (absl::StartsWith(role.behaviour, "give-up")) Say("{\"task_lost\":{\"role\":\"worker\",\"index\":1,\"incarnation\":1}}");
+  if (absl::StartsWith(role.behaviour, "give-up"))
+    Say("{\"task_lost\":{\"role\":\"worker\",\"index\":1,\"incarnation\":1}}");
   if (absl::StartsWith(role.behaviour, "give-up") || role.behaviour == "replace") {
     role.Until([&] {
       Say("{\"progress\":{\"step\":\"8\"}}");
