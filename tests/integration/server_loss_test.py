@@ -16,12 +16,13 @@ import unittest
 from lock_step_loss_test import CLIPPED_JOB, LAMB_JOB, SAMPLES, SERVERS, lock_step, seconds_until_next_group
 from tethys_run import JOB, NORMALISED_JOB, TethysTest, quantiles
 
+EPOCHS = 8
 COPIES = ["strategy.parameter_server.replicas=2", "strategy.parameter_server.servers=3"]
 # The cases that --soak measures: name, job and flags.
 SOAKED = [("plain", JOB, []), ("TLS", JOB, ["--tls=on"]), ("LAMB", LAMB_JOB, [])]
 
 
-def copied(*overrides, epochs=12, job=NORMALISED_JOB, flags=()):
+def copied(*overrides, epochs=EPOCHS, job=NORMALISED_JOB, flags=()):
     return lock_step(SERVERS, 3, *COPIES, *overrides, epochs=epochs, job=job, flags=flags)
 
 
@@ -29,7 +30,7 @@ class ServerLossTest(TethysTest):
     def kill(self, run, role, index):
         os.kill(run.process(role, index), signal.SIGKILL)
 
-    def assert_ends_well(self, run, epochs=12):
+    def assert_ends_well(self, run, epochs=EPOCHS):
         self.assertEqual(run.finish(), 0, run.output)
         self.assertEqual(run.samples_used(), epochs * SAMPLES)
         self.assertEqual(run.summary()["journal_check"], "passed")
@@ -37,19 +38,19 @@ class ServerLossTest(TethysTest):
         self.assert_nothing_runs(run)
 
     def test_servers_are_restored_from_their_copies_and_no_bit_differs(self):
-        for name, job in (("plain", JOB), ("clipped", CLIPPED_JOB), ("LAMB", LAMB_JOB)):
-            with self.subTest(job=name), copied("max_restarts=3", job=job) as whole, \
-                    copied("max_restarts=3", job=job) as run:
+        for name, job in (("plain", JOB), ("LAMB", LAMB_JOB)):
+            with self.subTest(job=name), copied("max_restarts=2", job=job) as whole, \
+                    copied("max_restarts=2", job=job) as run:
                 whole.run()
                 run.start().wait_for_training()
-                for times, server in enumerate((0, 2, 2), start=1):
+                for times, server in enumerate((0, 2), start=1):
                     self.kill(run, "ps", server)
                     run.wait_for(lambda: run.so_far().count("takes part again") == times, "replacement")
                 self.assert_ends_well(run)
                 self.assert_same_bits(run, whole)
                 losses = run.summary()["server_loss"]
-                self.assertEqual([loss.get("server", 0) for loss in losses], [0, 2, 2])
-                self.assertRegex(run.output, "3 servers were lost and restored from their copies; training stood still for ")
+                self.assertEqual([loss.get("server", 0) for loss in losses], [0, 2])
+                self.assertRegex(run.output, "2 servers were lost and restored from their copies; training stood still for ")
 
 
     def test_stopped_server_is_given_up_and_replaced(self):
@@ -63,7 +64,8 @@ class ServerLossTest(TethysTest):
     def test_server_that_is_lost_at_once_with_another_process_is_replaced(self):
         # The copy of server 0 is on server 1, and the copy of server 2 on server 3.
         for others in ([("worker", 1)], [("chief", 0)], [("ps", 2)]):
-            with self.subTest(others=others), copied("max_restarts=2", "strategy.parameter_server.servers=4") as run:
+            with self.subTest(others=others), \
+                    copied("max_restarts=2", "strategy.parameter_server.servers=4", job=CLIPPED_JOB) as run:
                 run.start().wait_for_training()
                 for process in (("ps", 0), *others):
                     self.kill(run, *process)
@@ -78,17 +80,17 @@ class ServerLossTest(TethysTest):
             for server in (0, 1):
                 self.kill(run, "ps", server)
             self.assertEqual(run.finish(), 0, run.output)
-            self.assertEqual(run.samples_used(), 12 * SAMPLES)
+            self.assertEqual(run.samples_used(), EPOCHS * SAMPLES)
             self.assertEqual(len(run.summary()["attempt"]), 2)
             self.assertRegex(run.output, "all processes start again from the checkpoint")
 
     def test_losses_near_barriers_checkpoints_and_one_another_are_survived(self):
-        with copied("max_restarts=6", "checkpoint.every_steps=10", "checkpoint.min_seconds=0", epochs=20) as run:
+        with copied("max_restarts=4", "checkpoint.every_steps=10", "checkpoint.min_seconds=0", epochs=12) as run:
             run.start().wait_for_training()
-            for times in range(1, 7):
+            for times in range(1, 5):
                 self.kill(run, "ps", random.randrange(3))
                 run.wait_for(lambda: run.so_far().count("takes part again") == times, "replacement")
-            self.assert_ends_well(run, epochs=20)
+            self.assert_ends_well(run, epochs=12)
 
 
 def stall(job, flags):
