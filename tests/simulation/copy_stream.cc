@@ -41,8 +41,10 @@ void CopyStream::Stop() {
 void CopyStream::Connect() {
   World& world = sender_.simulated();
   connection_ = Connection::Make(world, sender_, *world.server(options_.receiver), Connection::Use::kData);
-  connection_->WhenClosed(sender_, [self = shared_from_this()](const absl::Status& status) {
-    if (self->stopped_) return;
+  // The connection does not own the stream, which owns the connection.
+  connection_->WhenClosed(sender_, [stream = weak_from_this()](const absl::Status& status) {
+    const std::shared_ptr<CopyStream> self = stream.lock();
+    if (self == nullptr || self->stopped_) return;
     self->sender_.simulated().Trace("the copy of server ", self->options_.owner, " to server ",
                                     self->options_.receiver, " is sent again: ", StatusText(status));
     self->sender_.After(kPause, [self] {

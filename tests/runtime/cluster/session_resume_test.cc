@@ -92,7 +92,7 @@ class SessionResumeTest : public ::testing::Test {
     ASSERT_TRUE(session.ok()) << session.status();
     session_ = *std::move(session);
     for (const int64_t run : {1, 2, 3}) session_->Send(Message(run));
-    lost_.WaitForMessages(3);
+    lost_.WaitForMessages(begun_ += 3);  // lost_ keeps the messages of all sessions of a test.
     first_->Send(kTask, 1, Order(1));
     ASSERT_EQ(session_->Receive()->run().number(), 1);
   }
@@ -102,6 +102,7 @@ class SessionResumeTest : public ::testing::Test {
   const JobToken token_ = JobToken::Random();
   TaskOptions options_;
   RecordingChief lost_;
+  size_t begun_ = 0;  // The number of messages that lost_ was sent.
   std::unique_ptr<ChiefServer> first_;
   std::unique_ptr<TaskSession> session_;
 };
