@@ -322,10 +322,15 @@ bool GroupMembership::Spared(TaskId task, const std::vector<TaskId>& silent, Nan
 
 absl::optional<GroupMembership::GivenUp> GroupMembership::Overdue(Nanoseconds patience,
                                                                   Nanoseconds now) const {
-  for (const TaskId id : Living()) {
+  const auto is_silent = [&](TaskId id) { return now - roster_.at(id).last_heard >= Roster::kSilent; };
+  const std::vector<TaskId> living = Living();
+  // Workers that join a group wait for its servers, which may be silent for a while (Spared).
+  const bool servers_silent = std::any_of(living.begin(), living.end(),
+                                          [&](TaskId id) { return id.role == proto::PS && is_silent(id); });
+  for (const TaskId id : living) {
     const Nanoseconds asked = parts_.at(id).asked;
-    const bool silent = now - roster_.at(id).last_heard >= Roster::kSilent;
-    if (asked == 0 || silent || now - asked <= patience) continue;
+    const bool waits = id.role == proto::WORKER && servers_silent;
+    if (asked == 0 || waits || is_silent(id) || now - asked <= patience) continue;
     return GivenUp{id, absl::StrCat("it did not ", stage_ == Stage::kForming ? "join the new" : "leave its",
                                     " group within ", ToSeconds(patience), " s")};
   }

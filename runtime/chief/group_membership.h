@@ -107,8 +107,8 @@ class GroupMembership {
     TaskId task;
     std::string why;
   };
-  // A task that has not answered its last Halt or Form for `patience`, although it still sends messages and
-  // is not computing.
+  // A task that has not answered its last Halt or Form for `patience`, although it still sends messages, is
+  // not computing, and waits for no silent server.
   absl::optional<GivenUp> Overdue(Nanoseconds patience, Nanoseconds now) const;
   // After Halt: the worker that others blame most for repeated failures of exchanges.
   absl::optional<GivenUp> Blamed() const;

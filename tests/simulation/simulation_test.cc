@@ -93,6 +93,14 @@ TEST(SimulationTest, SimulatedJobsKeepAllInvariantsForAllSeeds) {
   EXPECT_GT(totals.restarts, 0);
 }
 
+TEST(SimulationTest, SeedsThatFoundFaultsKeepAllInvariants) {
+  Totals totals;
+  for (const uint64_t seed : {2100, 2754, 4966, 5960, 64647}) {
+    const RunOptions options{.seed = seed, .kind = Kind::kCopied};
+    EXPECT_EQ(RunOne(options, totals).broken, "") << Replay(options);
+  }
+}
+
 TEST(DeterminismTest, SameSeedGivesTheSameSimulatedEvents) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const RunOptions options{.seed = seed, .kind = static_cast<Kind>(seed % kKinds)};
