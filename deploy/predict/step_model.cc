@@ -110,7 +110,13 @@ class Distance {
                       " during the calibration, so this prediction may be far off, probably too long: "
                       "calibrate again when these programs have ended");
     }
-    validity_ = measured                            ? proto::MEASURED
+    const bool copies = CopiesShards(plan);
+    if (copies) {
+      absl::StrAppend(
+          &remark_, remark_.empty() ? "" : "; ",
+          "the copies of servers' shards (replicas: 2) are left out, with which a step takes longer");
+    }
+    validity_ = measured && !copies                 ? proto::MEASURED
                 : doublings > 0 || !remark_.empty() ? proto::EXTRAPOLATED
                                                     : proto::INTERPOLATED;
   }
