@@ -15,7 +15,7 @@ import sys
 import time
 import unittest
 
-from tethys_run import JOB, NORMALISED_JOB, PATIENT, STRATEGIES, Run, TethysTest, quantiles
+from tethys_run import JOB, NORMALISED_JOB, PATIENT, STRATEGIES, Run, TethysTest, soak
 
 SAMPLES = 12000
 # How the workers exchange gradients: the fields of the job, and the number of epochs that take some seconds on two
@@ -165,17 +165,13 @@ def stall(workers, exchange, job, flags):
         return seconds_until_next_group(run, killed)
 
 
-def soak(repetitions):
+def soak_all(repetitions):
     for workers in (3, 6):
         for name, exchange, job, flags in SOAKED:
-            found = [stall(workers, exchange, job, flags) for _ in range(repetitions)]
-            stalls = [seconds for seconds in found if seconds is not None]
-            print(f"{workers} workers, {name}: {repetitions} losses survived, {found.count(None)} too late for it; "
-                  f"{quantiles(stalls)}", flush=True)
-    return 0
+            soak(f"{workers} workers, {name}", repetitions, lambda: stall(workers, exchange, job, flags))
 
 
 if __name__ == "__main__":
     if "--soak" in sys.argv:
-        sys.exit(soak(int(sys.argv[sys.argv.index("--soak") + 1])))
+        sys.exit(soak_all(int(sys.argv[sys.argv.index("--soak") + 1])))
     unittest.main()

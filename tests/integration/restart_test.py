@@ -14,7 +14,7 @@ import sys
 import time
 import unittest
 
-from tethys_run import JOB, NORMALISED_JOB, PATIENT, STRATEGIES, Run, TethysTest, quantiles
+from tethys_run import JOB, NORMALISED_JOB, PATIENT, STRATEGIES, Run, TethysTest, soak
 
 SAMPLES = 6000
 SAVING = ["checkpoint.every_steps=20", "checkpoint.min_seconds=0"]
@@ -125,19 +125,15 @@ def stall(strategy, role):
         test.assert_ends_well(run)
         restarted = len(run.summary()["attempt"]) == 2
         begun = [int(row["begin_ns"]) for row in csv.DictReader(run.read("steps.csv").splitlines())]
-        return min(begin for begin in begun if begin > killed + 50_000_000) - killed if restarted else None
+        return (min(begin for begin in begun if begin > killed + 50_000_000) - killed) / 1e9 if restarted else None
 
 
-def soak(repetitions):
+def soak_all(repetitions):
     for strategy, role in SOAKED:
-        found = [stall(strategy, role) for _ in range(repetitions)]
-        stalls = [nanoseconds / 1e9 for nanoseconds in found if nanoseconds is not None]
-        print(f"{strategy}, {role} killed: {repetitions} jobs ended well, {found.count(None)} were killed too late; "
-              f"{quantiles(stalls)}", flush=True)
-    return 0
+        soak(f"{strategy}, {role} killed", repetitions, lambda: stall(strategy, role))
 
 
 if __name__ == "__main__":
     if "--soak" in sys.argv:
-        sys.exit(soak(int(sys.argv[sys.argv.index("--soak") + 1])))
+        sys.exit(soak_all(int(sys.argv[sys.argv.index("--soak") + 1])))
     unittest.main()

@@ -14,7 +14,7 @@ import time
 import unittest
 
 from lock_step_loss_test import CLIPPED_JOB, LAMB_JOB, SAMPLES, SERVERS, lock_step, seconds_until_next_group
-from tethys_run import JOB, NORMALISED_JOB, TethysTest, quantiles
+from tethys_run import JOB, NORMALISED_JOB, TethysTest, soak
 
 EPOCHS = 8
 COPIES = ["strategy.parameter_server.replicas=2", "strategy.parameter_server.servers=3"]
@@ -106,15 +106,12 @@ def stall(job, flags):
         return seconds_until_next_group(run, killed)
 
 
-def soak(repetitions):
+def soak_all(repetitions):
     for name, job, flags in SOAKED:
-        found = [stall(job, flags) for _ in range(repetitions)]
-        stalls = [seconds for seconds in found if seconds is not None]
-        print(f"{name}: {repetitions} losses survived, {found.count(None)} too late for it; {quantiles(stalls)}", flush=True)
-    return 0
+        soak(name, repetitions, lambda: stall(job, flags))
 
 
 if __name__ == "__main__":
     if "--soak" in sys.argv:
-        sys.exit(soak(int(sys.argv[sys.argv.index("--soak") + 1])))
+        sys.exit(soak_all(int(sys.argv[sys.argv.index("--soak") + 1])))
     unittest.main()

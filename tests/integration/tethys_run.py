@@ -47,6 +47,14 @@ def quantiles(seconds):
             f"percentile, {ordered[-1]:.3f} s at most")
 
 
+def soak(name, repetitions, stall):
+    """Calls `stall` so often, and prints how many jobs survived and the quantiles of their stalls in seconds. `stall`
+    returns None if its job was disturbed too late."""
+    found = [stall() for _ in range(repetitions)]
+    stalls = [seconds for seconds in found if seconds is not None]
+    print(f"{name}: {repetitions} jobs survived, {found.count(None)} were disturbed too late; {quantiles(stalls)}", flush=True)
+
+
 FASHION_MNIST = "/usr/share/datasets/fashion-mnist"
 FULL_JOB = """
 model {
