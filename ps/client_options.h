@@ -1,4 +1,5 @@
-// The options of a worker's connections to parameter servers (parameter_client.h).
+// The options of connections to parameter servers: those of a worker (parameter_client.h), or of another
+// server (copy_sender.h).
 #ifndef TETHYS_PS_CLIENT_OPTIONS_H_
 #define TETHYS_PS_CLIENT_OPTIONS_H_
 
@@ -7,7 +8,9 @@
 
 #include "absl/types/optional.h"
 #include "proto/member.pb.h"
+#include "proto/plan.pb.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/socket.h"
 #include "runtime/cluster/certificates.h"
 #include "runtime/cluster/handshake.h"
 
@@ -22,7 +25,7 @@ struct ParameterClientOptions {
   // Holds job, role, index, incarnation and generation; nonce and proof are added per connection.
   proto::Handshake handshake;
   JobToken token;
-  absl::optional<TlsIdentity> tls = {};  // The TLS identity of this worker; absent: no TLS.
+  absl::optional<TlsIdentity> tls = {};  // The TLS identity of this task; absent: no TLS.
   // Without TLS, payloads have checksums, except over loopback. True: payloads have checksums over loopback,
   // too (for tests).
   bool checksums_on_loopback = false;
@@ -40,7 +43,23 @@ struct ParameterClientOptions {
   Nanoseconds reconnect_pause = 20 * kMillisecond;
   static constexpr Nanoseconds kMostPause = 250 * kMillisecond;
   bool pushes_bring_values = true;  // False: the answer to a push has no payload.
+
+  // True if payloads to this server have checksums.
+  bool HasChecksums(int server) const {
+    return !tls.has_value() && (!IsLoopback(servers[server].address) || checksums_on_loopback);
+  }
 };
+
+// The handshake of a task of this plan, without incarnation, generation, nonce and proof.
+inline proto::Handshake HandshakeOf(const proto::JobPlan& plan, proto::Role role, int index) {
+  proto::Handshake handshake;
+  handshake.set_job_id(plan.job_id());
+  handshake.set_job_hash(plan.job_hash());
+  handshake.set_model_signature(plan.model_signature());
+  handshake.set_role(role);
+  handshake.set_index(index);
+  return handshake;
+}
 
 }  // namespace tethys
 

@@ -7,9 +7,7 @@
 #include "ps/link_loop.h"
 #include "ps/server_link.h"
 #include "runtime/base/crc32c.h"
-#include "runtime/base/logging.h"
 #include "runtime/base/mutex.h"
-#include "runtime/base/socket.h"
 
 namespace tethys {
 namespace {
@@ -19,11 +17,7 @@ constexpr int64_t kMostElements = int64_t{1} << 18;  // Of one frame: 1 MiB.
 class GrpcCopySender final : public CopySender, public ServerLink::Owner {
  public:
   explicit GrpcCopySender(CopySenderOptions options)
-      : options_(std::move(options)),
-        checksums_(!options_.client.tls.has_value() &&
-                   (!IsLoopback(options_.client.servers[options_.receiver].address) ||
-                    options_.client.checksums_on_loopback)),
-        link_(*this, mu_, loop_.queue(), options_.client, options_.receiver) {
+      : options_(std::move(options)), link_(*this, mu_, loop_.queue(), options_.client, options_.receiver) {
     started_ = loop_.Start();
     MutexLock lock(mu_);
     if (started_.ok()) link_.Connect();
@@ -67,7 +61,7 @@ class GrpcCopySender final : public CopySender, public ServerLink::Owner {
     Frame frame;
     frame.kind = FrameKind::kCopy;
     frame.generation = options_.client.handshake.generation();
-    frame.group = static_cast<uint32_t>(options_.owner);
+    frame.group = static_cast<uint32_t>(options_.primary);
     frame.rank = static_cast<uint32_t>(options_.client.handshake.index());
     frame.incarnation = options_.client.handshake.incarnation();
     frame.base_version = static_cast<uint64_t>(version_);
@@ -85,7 +79,7 @@ class GrpcCopySender final : public CopySender, public ServerLink::Owner {
     frame.range_count = static_cast<uint64_t>(range.count);
     frame.payload_bytes = range.count * sizeof(float);
     float* const values = const_cast<float*>(options_.arenas[frame.step]) + range.begin;
-    if (checksums_) {
+    if (options_.client.HasChecksums(options_.receiver)) {
       frame.payload_checksum = Crc32c({reinterpret_cast<const char*>(values), frame.payload_bytes});
     }
     const auto release = [](void* memory) { delete static_cast<std::shared_ptr<const void>*>(memory); };
@@ -96,7 +90,7 @@ class GrpcCopySender final : public CopySender, public ServerLink::Owner {
 
   absl::Status OnAnswer(int, ReceivedMessage& message) override {
     const Frame& frame = message.frame();
-    if (frame.kind != FrameKind::kCopy || frame.group != static_cast<uint32_t>(options_.owner)) {
+    if (frame.kind != FrameKind::kCopy || frame.group != static_cast<uint32_t>(options_.primary)) {
       return absl::InvalidArgumentError(absl::StrCat("expected the answer to a copy: ", FrameText(frame)));
     }
     if (copied_ || frame.base_version != static_cast<uint64_t>(version_)) return absl::OkStatus();
@@ -111,7 +105,7 @@ class GrpcCopySender final : public CopySender, public ServerLink::Owner {
   void OnBroken(int, const absl::Status& status) override {
     options_.on_refused(Annotate(status, absl::StrCat("server ", options_.receiver, " on ",
                                                       options_.client.servers[options_.receiver].host,
-                                                      " takes no copy of server ", options_.owner)));
+                                                      " takes no copy of server ", options_.primary)));
   }
 
  private:
@@ -139,15 +133,14 @@ class GrpcCopySender final : public CopySender, public ServerLink::Owner {
   }
 
   const CopySenderOptions options_;
-  const bool checksums_;
   Mutex mu_;
   // Used with the lock held.
   bool copied_ = true;
   int64_t version_ = -1;
   Question question_ = Question::kNone;
   std::vector<Range> ranges_;  // Of the version, in the order in which they are sent.
-  size_t next_ =
-      0;  // The number of frames of the version that were sent: for each range, one for each arena.
+  // The number of frames of the version that were sent: for each range, one for each arena.
+  size_t next_ = 0;
   LinkLoop loop_;
   ServerLink link_;
   absl::Status started_;  // An error: no thread could be started.

@@ -20,7 +20,7 @@ namespace tethys {
 struct CopySenderOptions {
   ParameterClientOptions client;  // The handshake is the sending server's.
   int receiver = 0;               // Index of the receiving server.
-  int owner = 0;                  // Index of the server that the shards belong to.
+  int primary = 0;                // Index of the server that the shards belong to.
   int64_t size = 0;               // Elements of each arena: ShardLayout::local_size().
   // The parameters and each slot. `memory` keeps them alive while they are being sent. They must not change
   // from when a range is added until its version is copied.

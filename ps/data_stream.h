@@ -4,8 +4,8 @@
 // A worker sends kPush and kPull. A server answers with kParameters: its base_version is the version of the
 // sent parameters, its staleness the staleness of the answered push. If workers pull before each step, the
 // answer to a push has no payload. Where updates depend on norms, a worker also sends kNorm, kMeasure and
-// kCommit, which are answered by frames of the same kind (parameter_store_norms.cc). Errors end the stream
-// with a gRPC status.
+// kCommit, which are answered by frames of the same kind (parameter_store_norms.cc). Another server sends
+// kCopy, which is answered by kCopy (shard_copies.h). Errors end the stream with a gRPC status.
 #ifndef TETHYS_PS_DATA_STREAM_H_
 #define TETHYS_PS_DATA_STREAM_H_
 

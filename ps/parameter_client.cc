@@ -7,7 +7,6 @@
 #include "ps/payload.h"
 #include "ps/server_link.h"
 #include "runtime/base/crc32c.h"
-#include "runtime/base/socket.h"
 
 namespace tethys {
 namespace {
@@ -192,8 +191,7 @@ absl::Status GrpcParameterClient::Send(int index, Frame frame, const void* paylo
     frame.range_count = static_cast<uint64_t>(message.where.range.count);
     frame.payload_bytes = payload == nullptr ? 0 : frame.range_count * BytesOf(frame.dtype);
   }
-  const bool loopback = IsLoopback(options_.servers[message.where.server].address);
-  if (!options_.tls.has_value() && (!loopback || options_.checksums_on_loopback)) {
+  if (options_.HasChecksums(message.where.server)) {
     frame.payload_checksum = Crc32c({static_cast<const char*>(payload), frame.payload_bytes});
   }
   MutexLock lock(mu_);

@@ -356,7 +356,7 @@ absl::Status GrpcParameterServer::OnCopy(ServerCall& call, const ReceivedMessage
   if (generation == 0 || frame.generation != generation) {
     return absl::UnavailableError(absl::StrCat("the group of generation ", frame.generation, " was halted"));
   }
-  TETHYS_ASSIGN_OR_RETURN(absl::optional<Frame> answer, copies_->Take(frame, message.payload()));
+  TETHYS_ASSIGN_OR_RETURN(absl::optional<Frame> answer, copies_->Take(call.rank(), frame, message.payload()));
   if (!answer.has_value()) return absl::OkStatus();
   char header[kFrameBytes];
   answer->EncodeTo(header);

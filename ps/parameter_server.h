@@ -82,8 +82,8 @@ class ParameterServer {
   // of that incarnation. Blocks.
   virtual absl::Status Fence(const proto::Fence& fence) = 0;
 
-  // Ends the streams of all workers and refuses workers until JoinGroup, so that version() stays the same.
-  // Blocks.
+  // Ends the streams of all workers and servers and refuses workers until JoinGroup, so that version() stays
+  // the same. Blocks.
   virtual absl::Status Halt() = 0;
   // Gets ready for the workers of `group`, with the parameters of `version`. Has the errors of
   // ParameterStore::StepBack. Blocks.

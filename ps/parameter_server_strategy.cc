@@ -385,11 +385,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateParameterServerStrategy(
                                                    " servers, but the job has ", options.servers.size()));
   }
   ParameterClientOptions client;
-  client.handshake.set_job_id(plan.job_id());
-  client.handshake.set_job_hash(plan.job_hash());
-  client.handshake.set_model_signature(plan.model_signature());
-  client.handshake.set_role(proto::WORKER);
-  client.handshake.set_index(options.worker);
+  client.handshake = HandshakeOf(plan, proto::WORKER, options.worker);
   client.handshake.set_incarnation(options.incarnation);
   client.handshake.set_generation(options.generation);
   client.token = options.token;

@@ -1,5 +1,5 @@
-// One call on a parameter server, from its arrival to its end: a worker's stream, a request for a challenge,
-// or an invalid call. Used by the server's loop thread; nothing blocks.
+// One call on a parameter server, from its arrival to its end: the stream of a worker or of another server, a
+// request for a challenge, or an invalid call. Used by the server's loop thread; nothing blocks.
 #ifndef TETHYS_PS_SERVER_CALL_H_
 #define TETHYS_PS_SERVER_CALL_H_
 

@@ -1,6 +1,6 @@
-// A worker's connection to one parameter server: requests a challenge, opens a stream with a handshake, and
-// starts again when the stream breaks. Used by ParameterClient; all methods and all callbacks of the owner
-// are called with the client's lock held.
+// A connection to one parameter server, of a worker (parameter_client.cc) or of another server
+// (copy_sender.cc): requests a challenge, opens a stream with a handshake, and starts again when the stream
+// breaks. All methods and all callbacks of the owner are called with the owner's lock held.
 //
 //   Connect -> challenge -> opening -> open -> closing -> (pause) -> Connect ...
 //           or, after too many tries, broken
@@ -28,7 +28,7 @@ class ServerLink {
     virtual bool NextMessage(int server, grpc::ByteBuffer* message) = 0;
     // Handles an answer and may take its contents. An error breaks the link.
     virtual absl::Status OnAnswer(int server, ReceivedMessage& message) = 0;
-    // The server has refused the worker, or all tries have failed. The link is unusable from now on.
+    // The server has refused the caller, or all tries have failed. The link is unusable from now on.
     virtual void OnBroken(int server, const absl::Status& status) = 0;
 
    protected:

@@ -26,20 +26,19 @@ ShardCopies::ShardCopies(Options options, const proto::JobPlan& plan, int server
                          std::shared_ptr<ServedStore> served)
     : options_(std::move(options)),
       server_(server),
-      owner_(OwnerOfCopy(plan.placement(), server)),
-      keeper_(KeeperOf(plan.placement(), server)),
-      job_hash_(plan.job_hash()),
-      model_signature_(plan.model_signature()),
-      job_id_(plan.job_id()),
+      primary_(PrimaryOf(plan.placement(), server)),
+      backup_(BackupOf(plan.placement(), server)),
+      handshake_(HandshakeOf(plan, proto::PS, server)),
       served_(std::move(served)) {}
 
 absl::StatusOr<std::unique_ptr<ShardCopies>> ShardCopies::Create(Options options, const proto::JobPlan& plan,
                                                                  int server,
                                                                  std::shared_ptr<ServedStore> served) {
   std::unique_ptr<ShardCopies> copies(new ShardCopies(std::move(options), plan, server, std::move(served)));
-  TETHYS_ASSIGN_OR_RETURN(ShardLayout layout, LayoutOf(plan, copies->owner_));
+  TETHYS_ASSIGN_OR_RETURN(ShardLayout layout, LayoutOf(plan, copies->primary_));
   const int slots = static_cast<int>(copies->served_->store->values().size()) - 1;
-  TETHYS_ASSIGN_OR_RETURN(copies->kept_, ShardCopy::Create(std::move(layout), copies->owner_, server, slots));
+  TETHYS_ASSIGN_OR_RETURN(copies->kept_,
+                          ShardCopy::Create(std::move(layout), copies->primary_, server, slots));
   return copies;
 }
 
@@ -54,14 +53,15 @@ absl::Status ShardCopies::ExpectShards() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<absl::optional<Frame>> ShardCopies::Take(const Frame& frame, PayloadPieces payload) {
-  const bool own = frame.group == static_cast<uint32_t>(server_);
-  const auto version = static_cast<int64_t>(frame.base_version);
-  const bool has_own = own && restored_ == version;  // The answer to the last frame may have been lost.
-  if (own && own_ == nullptr && !has_own) {
-    return absl::UnavailableError("this server does not take its shards yet");
+absl::StatusOr<absl::optional<Frame>> ShardCopies::Take(int sender, const Frame& frame,
+                                                        PayloadPieces payload) {
+  const auto of = static_cast<int64_t>(frame.group);
+  const bool own = of == server_ && sender == backup_;
+  if (!own && (of != primary_ || sender != primary_)) {
+    return absl::InvalidArgumentError(absl::StrCat("server ", server_, " takes no shards of server ", of,
+                                                   " from server ", sender, ": ", FrameText(frame)));
   }
-  ShardCopy& copy = own && !has_own ? *own_ : *kept_;
+  const auto version = static_cast<int64_t>(frame.base_version);
   Frame answer;
   answer.kind = FrameKind::kCopy;
   answer.generation = frame.generation;
@@ -70,12 +70,15 @@ absl::StatusOr<absl::optional<Frame>> ShardCopies::Take(const Frame& frame, Payl
   answer.base_version = frame.base_version;
   answer.sequence = frame.sequence;
   answer.range_count = 1;
-  if (has_own) return absl::make_optional(answer);
+  // The backup repeats its frames if it did not get the answer to the last one.
+  if (own && restored_ == version) return absl::make_optional(answer);
+  ShardCopy* const copy = own ? own_.get() : kept_.get();
+  if (copy == nullptr) return absl::UnavailableError("this server does not take its shards yet");
   if (frame.sequence == 0) {
-    answer.range_count = copy.version() == version ? 1 : 0;
+    answer.range_count = copy->version() == version ? 1 : 0;
     return absl::make_optional(answer);
   }
-  TETHYS_ASSIGN_OR_RETURN(const bool complete, copy.Take(frame, payload));
+  TETHYS_ASSIGN_OR_RETURN(const bool complete, copy->Take(frame, payload));
   if (!complete) return absl::optional<Frame>();
   if (own) TETHYS_RETURN_IF_ERROR(Restore());
   return absl::make_optional(answer);
@@ -105,20 +108,17 @@ void ShardCopies::Copy(Range local, int64_t version) {
 // -------------------------------------------------------------------------------------- on another thread
 
 absl::Status ShardCopies::Join(const proto::Form& form, bool restores, Nanoseconds patience) {
-  const Nanoseconds until = options_.client.clock->Now() + patience;
-  const uint32_t generation = form.group().generation();
-  if (absl::c_linear_search(form.restored(), owner_)) TETHYS_RETURN_IF_ERROR(GiveBack(form, until));
-  if (restores) {
-    TETHYS_RETURN_IF_ERROR(Await(&ShardCopies::taken_, generation, until,
-                                 absl::StrCat("server ", keeper_, " did not give back the shards")));
-  }
+  const Wait wait = {form.group(), patience, options_.client.clock->Now() + patience};
+  if (absl::c_linear_search(form.restored(), primary_)) TETHYS_RETURN_IF_ERROR(GiveBack(form, wait));
+  if (restores)
+    TETHYS_RETURN_IF_ERROR(Await(&ShardCopies::taken_, wait, backup_, "did not give the shards back"));
   if (served_->store->layout().shards().empty()) return absl::OkStatus();
   {
     MutexLock lock(mu_);
     offered_ = false;
   }
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<CopySender> sender,
-                          SendTo(keeper_, server_, form.group(), [this](int64_t version) {
+                          SendTo(backup_, server_, form.group(), [this](int64_t version) {
                             options_.on_copied(version);
                             MutexLock lock(mu_);
                             offered_ = true;
@@ -129,57 +129,51 @@ absl::Status ShardCopies::Join(const proto::Form& form, bool restores, Nanosecon
     MutexLock lock(sender_mu_);
     sender_ = std::move(sender);
   }
-  return Await(&ShardCopies::offered_, generation, until,
-               absl::StrCat("server ", keeper_, " did not take the copy"));
+  return Await(&ShardCopies::offered_, wait, backup_, "did not take the copy");
 }
 
-absl::Status ShardCopies::GiveBack(const proto::Form& form, Nanoseconds until) {
+absl::Status ShardCopies::GiveBack(const proto::Form& form, const Wait& wait) {
   if (kept_->layout().shards().empty()) return absl::OkStatus();
   if (kept_->version() != form.step()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "server ", server_, " is to give server ", owner_, " its shards of step ", form.step(), " back, but ",
-        kept_->version().has_value() ? absl::StrCat("its copy is of step ", *kept_->version())
-                                     : "it has no copy"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("server ", server_, " is to give server ", primary_, " its shards of step ", form.step(),
+                     " back, but ",
+                     kept_->version().has_value() ? absl::StrCat("its copy is of step ", *kept_->version())
+                                                  : "it has no copy"));
   }
   {
     MutexLock lock(mu_);
     given_back_ = false;
   }
   TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<CopySender> sender,
-                          SendTo(owner_, owner_, form.group(), [this](int64_t) {
+                          SendTo(primary_, primary_, form.group(), [this](int64_t) {
                             MutexLock lock(mu_);
                             given_back_ = true;
                             changed_.NotifyAll();
                           }));
   sender->Offer(form.step());
-  return Await(&ShardCopies::given_back_, form.group().generation(), until,
-               absl::StrCat("server ", owner_, " did not take its shards"));
+  return Await(&ShardCopies::given_back_, wait, primary_, "did not take its shards back");
 }
 
 absl::StatusOr<std::unique_ptr<CopySender>> ShardCopies::SendTo(
-    int receiver, int owner, const proto::Group& group, std::function<void(int64_t)> on_copied) const {
+    int receiver, int primary, const proto::Group& group, std::function<void(int64_t)> on_copied) const {
   CopySenderOptions sender;
   sender.client = options_.client;
   sender.client.reconnect_tries = INT_MAX;  // If the receiver is lost, the chief halts the group.
   sender.client.reconnect_pause = kPause;
-  proto::Handshake& handshake = sender.client.handshake;
-  handshake.set_job_id(job_id_);
-  handshake.set_job_hash(job_hash_);
-  handshake.set_model_signature(model_signature_);
-  handshake.set_role(proto::PS);
-  handshake.set_index(server_);
-  handshake.set_generation(group.generation());
+  sender.client.handshake = handshake_;
+  sender.client.handshake.set_generation(group.generation());
   for (const proto::Member& member : group.member()) {
     if (member.role() != proto::PS) continue;
     sender.client.servers.push_back({member.host(), member.data_address()});
-    if (member.index() == server_) handshake.set_incarnation(member.incarnation());
+    if (member.index() == server_) sender.client.handshake.set_incarnation(member.incarnation());
   }
   if (receiver >= static_cast<int>(sender.client.servers.size())) {
     return absl::InvalidArgumentError(absl::StrCat("the group has no server ", receiver));
   }
   sender.receiver = receiver;
-  sender.owner = owner;
-  if (owner == server_) {
+  sender.primary = primary;
+  if (primary == server_) {
     sender.size = served_->store->layout().local_size();
     sender.arenas = served_->store->values();
     sender.memory = served_;
@@ -193,14 +187,25 @@ absl::StatusOr<std::unique_ptr<CopySender>> ShardCopies::SendTo(
   return CopySender::Start(std::move(sender));
 }
 
-absl::Status ShardCopies::Await(bool ShardCopies::*done, uint32_t generation, Nanoseconds until,
-                                const std::string& what) {
+absl::Status ShardCopies::Await(bool ShardCopies::*done, const Wait& wait, int server,
+                                absl::string_view what) {
   MutexLock lock(mu_);
   while (!(this->*done)) {
-    if (halted_ >= generation) return absl::AbortedError("the chief halted the group of servers");
-    const Nanoseconds left = until - options_.client.clock->Now();
-    if (left <= 0) return absl::DeadlineExceededError(absl::StrCat(what, " of server ", server_, " in time"));
-    changed_.WaitFor(mu_, left);
+    if (halted_ >= wait.group.generation()) {
+      return absl::AbortedError("the chief halted the group of servers");
+    }
+    const Nanoseconds left = wait.until - options_.client.clock->Now();
+    if (left > 0) {
+      changed_.WaitFor(mu_, left);
+      continue;
+    }
+    std::string host;
+    for (const proto::Member& member : wait.group.member()) {
+      if (member.role() == proto::PS && member.index() == server) host = member.host();
+    }
+    return absl::DeadlineExceededError(absl::StrCat("server ", server_, ": server ", server, " on ", host,
+                                                    " ", what, " within ", ToSeconds(wait.patience),
+                                                    " s (timeouts.start)"));
   }
   return absl::OkStatus();
 }

@@ -1,20 +1,20 @@
 // The copies of a parameter server in a job with replicas (proto::ParameterServer.replicas): the server sends
-// its shards to the next server, its keeper, and keeps a copy of the shards of the server before it, its
-// owner. With three servers:
+// its shards to the next server, its backup, and keeps a copy of the shards of the server before it, its
+// primary. With three servers:
 //
 //   shards of server     0   1   2
 //   copy on server       1   2   0
 //
-// When a group forms, each server offers its shards to its keeper, and serves workers only once the keeper
-// has them. A server that replaces a lost server first takes its shards from its keeper. Used by
+// When a group forms, each server offers its shards to its backup, and serves workers only once the backup
+// has them. A server that replaces a lost server first takes its shards from its backup. Used by
 // parameter_server.cc.
 #ifndef TETHYS_PS_SHARD_COPIES_H_
 #define TETHYS_PS_SHARD_COPIES_H_
 
 #include <functional>
 #include <memory>
-#include <string>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 #include "proto/chief.pb.h"
 #include "proto/plan.pb.h"
@@ -29,7 +29,7 @@ class ShardCopies {
  public:
   struct Options {
     ParameterClientOptions client;  // Token, TLS identity, checksums and clock. Join sets the rest.
-    // Called on any thread: the keeper has this version of the server's shards. Must not block.
+    // Called on any thread: the backup has this version of the server's shards. Must not block.
     std::function<void(int64_t version)> on_copied;
     // Called on any thread: another server refuses a copy, so the job cannot continue. Must not block.
     std::function<void(const absl::Status&)> on_refused;
@@ -44,25 +44,26 @@ class ShardCopies {
   // ---- The server's loop thread calls these functions.
 
   // True if the server with this index may send copies to this server.
-  bool Expects(int server) const { return server == owner_ || server == keeper_; }
+  bool Expects(int server) const { return server == primary_ || server == backup_; }
   // The newest version of the copy that this server keeps; nullopt: there is none.
   absl::optional<int64_t> kept_version() const { return kept_->version(); }
-  // Takes a kCopy frame of another server. Returns the answer that is due, or nullopt. Unavailable: this
-  // server does not expect its own shards yet. Other errors are those of ShardCopy::Take.
-  absl::StatusOr<absl::optional<Frame>> Take(const Frame& frame, PayloadPieces payload);
+  // Takes a kCopy frame of the server `sender`. Returns the answer that is due, or nullopt. InvalidArgument:
+  // the frame is about shards that this server does not have of the sender. Unavailable: this server does not
+  // take its own shards yet. Other errors are those of ShardCopy::Take.
+  absl::StatusOr<absl::optional<Frame>> Take(int sender, const Frame& frame, PayloadPieces payload);
   // The group begins with the parameters of `version`.
   void StepBack(int64_t version) { kept_->StepBack(version); }
-  // From now on takes the server's own shards from its keeper.
+  // From now on takes the server's own shards from its backup.
   absl::Status ExpectShards();
   // StoreActions::Copy.
   void Copy(Range local, int64_t version);
 
   // ---- Another thread calls these functions, one at a time. They block.
 
-  // Exchanges copies with the other servers of the group, in this order: gives the owner its shards back,
-  // takes this server's shards, and offers them to the keeper; the first two only if form.restored says so.
+  // Exchanges copies with the other servers of the group, in this order: gives the primary its shards back,
+  // takes this server's shards, and offers them to the backup; the first two only if form.restored says so.
   // `restores`: this server takes its shards (ExpectShards). Aborted: the group was halted. DeadlineExceeded:
-  // another server did not answer within `patience`. FailedPrecondition: the owner is to be restored, but
+  // another server did not answer within `patience`. FailedPrecondition: the primary is to be restored, but
   // this server has no copy of the version.
   absl::Status Join(const proto::Form& form, bool restores, Nanoseconds patience);
   // Ends the streams to other servers.
@@ -73,29 +74,32 @@ class ShardCopies {
 
  private:
   ShardCopies(Options options, const proto::JobPlan& plan, int server, std::shared_ptr<ServedStore> served);
-  // A sender of an owner's shards to another server of the group.
-  absl::StatusOr<std::unique_ptr<CopySender>> SendTo(int receiver, int owner, const proto::Group& group,
+  // A sender of a primary's shards to another server of the group.
+  absl::StatusOr<std::unique_ptr<CopySender>> SendTo(int receiver, int primary, const proto::Group& group,
                                                      std::function<void(int64_t)> on_copied) const;
-  absl::Status GiveBack(const proto::Form& form, Nanoseconds until);
+  // What a wait for another server has to say and to heed.
+  struct Wait {
+    const proto::Group& group;
+    Nanoseconds patience = 0;
+    Nanoseconds until = 0;
+  };
+  absl::Status GiveBack(const proto::Form& form, const Wait& wait);
   absl::Status Restore();
-  // Waits until `done` is true. `what`: what another server did not do, for the error.
-  absl::Status Await(bool ShardCopies::*done, uint32_t generation, Nanoseconds until,
-                     const std::string& what);
+  // Waits until `done` is true. `server` `what`: what another server did not do, for the error.
+  absl::Status Await(bool ShardCopies::*done, const Wait& wait, int server, absl::string_view what);
 
   const Options options_;
   const int server_;
-  const int owner_;
-  const int keeper_;
-  const uint64_t job_hash_;
-  const uint64_t model_signature_;
-  const std::string job_id_;
+  const int primary_;
+  const int backup_;
+  const proto::Handshake handshake_;  // Without the numbers of this process and of the group.
   const std::shared_ptr<ServedStore> served_;
   std::shared_ptr<ShardCopy> kept_;  // Used on the loop; while its values are given back, no version arrives.
   std::shared_ptr<ShardCopy> own_;   // Used on the loop: this server's shards, while they are taken.
   absl::optional<int64_t> restored_;  // Used on the loop: the version of the shards that were taken last.
 
   Mutex sender_mu_;                                                 // Acquired before mu_.
-  std::unique_ptr<CopySender> sender_ ABSL_GUARDED_BY(sender_mu_);  // To the keeper; null: in no group.
+  std::unique_ptr<CopySender> sender_ ABSL_GUARDED_BY(sender_mu_);  // To the backup; null: in no group.
 
   Mutex mu_;  // The senders' callbacks acquire mu_.
   CondVar changed_;

@@ -9,41 +9,41 @@
 
 namespace tethys {
 
-absl::StatusOr<std::unique_ptr<ShardCopy>> ShardCopy::Create(ShardLayout layout, int owner, int keeper,
+absl::StatusOr<std::unique_ptr<ShardCopy>> ShardCopy::Create(ShardLayout layout, int primary, int backup,
                                                              int slots) {
-  std::unique_ptr<ShardCopy> copy(new ShardCopy(std::move(layout), owner));
+  std::unique_ptr<ShardCopy> copy(new ShardCopy(std::move(layout), primary));
   std::vector<Arena*> arenas;
   for (Image& image : copy->images_) {
     image.arenas.resize(1 + slots);
     for (Arena& arena : image.arenas) arenas.push_back(&arena);
   }
   TETHYS_RETURN_IF_ERROR(AllocateForStore(
-      keeper, copy->layout_.local_size(), arenas,
-      absl::StrCat("two copies of the parameters and slots of server ", owner, ", for replicas: 2")));
+      backup, copy->layout_.local_size(), arenas,
+      absl::StrCat("two copies of the parameters and slots of server ", primary, ", for replicas: 2")));
   return copy;
 }
 
 absl::Status ShardCopy::Check(const Frame& frame, PayloadPieces payload) const {
   const auto refusal = [&](const auto&... words) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the copy of server ", owner_, " refuses ", FrameText(frame), ": ", words...));
+        absl::StrCat("the copy of server ", primary_, " refuses ", FrameText(frame), ": ", words...));
   };
   if (frame.kind != FrameKind::kCopy || frame.dtype != FrameDType::kFloat32)
     return refusal("expected values");
-  if (frame.group != static_cast<uint32_t>(owner_)) return refusal("it is about server ", frame.group);
+  if (frame.group != static_cast<uint32_t>(primary_)) return refusal("it is about server ", frame.group);
   if (frame.base_version > INT64_MAX) return refusal("there is no version ", frame.base_version);
   if (frame.step >= static_cast<uint64_t>(arenas())) return refusal("the job has ", arenas() - 1, " slots");
   const bool begins = frame.sequence == 1;
   const bool follows = last_ > 0 && frame.sequence == last_ + 1;
   if (!begins && !(follows && frame.base_version == static_cast<uint64_t>(arriving_))) {
     return absl::UnavailableError(
-        absl::StrCat("the copy of server ", owner_, " misses frames: ", FrameText(frame), " of version ",
+        absl::StrCat("the copy of server ", primary_, " misses frames: ", FrameText(frame), " of version ",
                      frame.base_version, " follows frame ", last_, " of version ", arriving_));
   }
   const auto size = static_cast<uint64_t>(layout_.local_size());
   if (frame.range_count == 0 || frame.range_begin > size || frame.range_count > size - frame.range_begin) {
     return absl::OutOfRangeError(
-        absl::StrCat("the copy of server ", owner_, " has ", size, " elements: ", FrameText(frame)));
+        absl::StrCat("the copy of server ", primary_, " has ", size, " elements: ", FrameText(frame)));
   }
   if (PayloadBytes(payload) != static_cast<int64_t>(frame.range_count * sizeof(float))) {
     return refusal("its payload has ", PayloadBytes(payload), " bytes");

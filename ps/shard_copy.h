@@ -1,11 +1,12 @@
-// A server's copy of the shards of another server, their owner: parameters and optimizer slots. Pure; used by
-// the loop thread of the server that keeps the copy.
+// A server's copy of the shards of another server, their primary: parameters and optimizer slots. Pure; used
+// by the loop thread of the server that keeps the copy.
 //
-// The owner sends kCopy frames. The frames of one version have consecutive numbers (Frame::sequence, from 1),
-// and together contain every element once for the parameters and once for each slot. If the stream breaks,
-// the owner sends the version again on a new stream, while frames of the old stream may still arrive. While a
-// version arrives, the copy keeps the newest complete version. So whenever the owner is lost, its shards are
-// known as they were at the last version that it has confirmed to workers, or one update later:
+// The primary sends kCopy frames. The frames of one version have consecutive numbers (Frame::sequence, from
+// 1), and together contain every element once for the parameters and once for each slot. If the stream
+// breaks, the primary sends the version again on a new stream, while frames of the old stream may still
+// arrive. While a version arrives, the copy keeps the newest complete version. So whenever the primary is
+// lost, its shards are known as they were at the last version that it has confirmed to workers, or one update
+// later:
 //
 //   versions complete:   7       7       7 8     7 8       8 9
 //   arriving:                8 ..    -       9 ..      -
@@ -28,26 +29,26 @@ namespace tethys {
 
 class ShardCopy {
  public:
-  // `layout`: of the owner's shards. ResourceExhausted: the host of `keeper`, the server that keeps the copy,
-  // has too little memory for two versions of the parameters and `slots` slots.
-  static absl::StatusOr<std::unique_ptr<ShardCopy>> Create(ShardLayout layout, int owner, int keeper,
+  // `layout`: of the primary's shards. ResourceExhausted: the host of `backup`, the server that keeps the
+  // copy, has too little memory for two versions of the parameters and `slots` slots.
+  static absl::StatusOr<std::unique_ptr<ShardCopy>> Create(ShardLayout layout, int primary, int backup,
                                                            int slots);
 
   // Takes a frame; true if the version of the frame is complete. A frame of a version that was complete
   // before, or of an earlier version, changes nothing. An error changes nothing. InvalidArgument: the frame
   // is malformed. Unavailable: the frame is not the next frame of its version, so the version must be sent
-  // again. OutOfRange: the owner has no such elements. DataLoss: the payload has another checksum.
+  // again. OutOfRange: the primary has no such elements. DataLoss: the payload has another checksum.
   absl::StatusOr<bool> Take(const Frame& frame, PayloadPieces payload);
 
   // The newest complete version; nullopt: there is none.
   absl::optional<int64_t> version() const;
-  // The values of the newest complete version, in the layout of the owner's memory. Arena 0 has the
+  // The values of the newest complete version, in the layout of the primary's memory. Arena 0 has the
   // parameters, arenas 1, 2, ... the slots. Requires a version.
   const float* values(int arena) const { return images_[newest_].arenas[arena].data(); }
   int arenas() const { return static_cast<int>(images_[0].arenas.size()); }
   const ShardLayout& layout() const { return layout_; }
 
-  // The owner has stepped back to `version` (ParameterStore::StepBack). Keeps the values of this version as
+  // The primary has stepped back to `version` (ParameterStore::StepBack). Keeps the values of this version as
   // the newest version if the copy has them; otherwise the copy has no version from then on.
   void StepBack(int64_t version);
 
@@ -57,11 +58,11 @@ class ShardCopy {
     absl::optional<int64_t> version;  // Absent: incomplete.
   };
 
-  ShardCopy(ShardLayout layout, int owner) : layout_(std::move(layout)), owner_(owner) {}
+  ShardCopy(ShardLayout layout, int primary) : layout_(std::move(layout)), primary_(primary) {}
   absl::Status Check(const Frame& frame, PayloadPieces payload) const;
 
   const ShardLayout layout_;
-  const int owner_;
+  const int primary_;
   std::array<Image, 2> images_;
   int newest_ = 0;        // The image with the newest complete version, if any version is complete.
   int64_t arriving_ = 0;  // The version that arrives in the other image.

@@ -83,8 +83,8 @@ class StoreActions {
   virtual void Record(const proto::AppliedPush& push) = 0;
   virtual void Reply(const ParameterReply& reply) = 0;
   virtual void ReplyNorm(const NormReply& reply) = 0;
-  // Called with StoreConfig::copied only: the elements of `local` have their values of `version`, the next
-  // version or, after the last range of an update, the version. The values change again only after OnCopied.
+  // Called with StoreConfig::copied only: the elements of `local` have their values of `version`, which the
+  // open update makes. They change again only after ParameterStore::OnCopied.
   virtual void Copy(Range /*local*/, int64_t /*version*/) {}
   // Called when the job cannot continue: non-finite gradients, or a failed update.
   virtual void Fail(const absl::Status& status) = 0;

@@ -298,8 +298,7 @@ std::string TrafficTable(const proto::JobPlan& plan, const Model& model,
     for (const ServerGroup& group : GroupServers(plan.placement())) {
       add(GroupName(group), workers * group.elements * kFloatBytes, "for a step of every worker");
       if (!CopiesShards(plan)) continue;
-      const auto slots = static_cast<int64_t>(SlotsOf(plan.job().optimizer()).size());
-      add(GroupName(group), (1 + slots) * group.elements * kFloatBytes,
+      add(GroupName(group), (1 + plan.slot_size()) * group.elements * kFloatBytes,
           "parameters and slots to the next server (replicas: 2)");
     }
   } else if (workers > 1) {

@@ -30,7 +30,8 @@ uint32_t NumberAt(absl::string_view bytes) {
   return value;
 }
 
-// Opens the file and locks it. Waits for another process that holds the lock.
+// Opens the file and locks it. Waits for another process that holds the lock; since flock has no deadline,
+// the lock is tried again and again.
 absl::StatusOr<FileDescriptor> OpenLocked(const std::string& path, int flags) {
   FileDescriptor fd(open(path.c_str(), O_RDWR | O_CLOEXEC | flags, 0644));
   if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));

@@ -45,7 +45,7 @@
 #include "runtime/chief/running_segment.h"
 #include "runtime/chief/segment_planner.h"
 #include "runtime/chief/statistics_book.h"
-#include "runtime/chief/worker_losses.h"
+#include "runtime/chief/task_losses.h"
 
 namespace tethys {
 
@@ -219,7 +219,7 @@ class JobController {
   proto::TrainingState state_;  // The state at the last barrier, which lists the earlier attempts.
   RunningSegment running_;
   StatisticsBook statistics_;
-  WorkerLosses losses_;
+  TaskLosses losses_;
   PulseBook pulses_;
   QualitySums epoch_sums_;
 

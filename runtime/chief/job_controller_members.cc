@@ -226,11 +226,12 @@ std::string JobController::LossText(TaskId id, const std::string& reason) const 
 
 void JobController::OnLost(TaskId id, const absl::Status& reason, Nanoseconds now, Actions& actions) {
   const std::string why(reason.message());
-  // Workers that end because the job is about to fail do not count as lost.
-  // A job without a replacement for a server ends as if the server had no copy.
-  const bool replaceable = id.role == proto::WORKER || losses_.can_replace();
-  if (Survives(id) && replaceable && !failure_.any()) return Lose(id, why, now, actions);
-  if (Survives(id) && replaceable) return;
+  // Unlike a worker, a server must be replaced.
+  if (Survives(id) && (id.role == proto::WORKER || losses_.can_replace())) {
+    // Tasks that end because the job is about to fail do not count as lost.
+    if (!failure_.any()) Lose(id, why, now, actions);
+    return;
+  }
   if (absl::IsUnavailable(reason)) actions.push_back(WriteJournal{journal::Lost(id.role, id.index, why)});
   const std::string used_up =
       Survives(id) ? absl::StrCat("; max_restarts (", plan_.job().max_restarts(), ") allows no replacement")
@@ -265,13 +266,13 @@ void JobController::Lose(TaskId id, const std::string& reason, Nanoseconds now, 
 void JobController::OnFenced(const proto::Fenced& fenced, Nanoseconds now, Actions& actions) {
   const TaskId id{proto::WORKER, fenced.worker()};
   switch (losses_.OnFenced(fenced)) {
-    case WorkerLosses::Answer::kNotYet:
+    case TaskLosses::Answer::kNotYet:
       return;
-    case WorkerLosses::Answer::kLostIsFenced:
+    case TaskLosses::Answer::kLostIsFenced:
       losses_.Settle(id, actions);
       if (roster_.at(id).joined) SetUp({id}, now, actions);
       break;
-    case WorkerLosses::Answer::kEnrolled:
+    case TaskLosses::Answer::kEnrolled:
       if (!roster_.late(id)) break;  // The replacement was lost while servers enrolled it.
       losses_.TakesPart(id, now, actions);
       if (course_.phase() == JobPhase::kTrain && !running_.leases().closed()) SendRun(id, actions);
@@ -300,8 +301,8 @@ void JobController::OnFailure(TaskId id, const proto::Failure& failure, Nanoseco
   failure_.NoteReport(status, id, now);
 }
 
-// A reported failure may follow from a server's loss, which ends the job. So a worker that reports a failure
-// counts as lost only after JobFailure::kEchoPatience.
+// A reported failure may follow from a server's loss, which may end the job. So a worker that reports a
+// failure counts as lost only after JobFailure::kEchoPatience.
 void JobController::LoseFailed(Nanoseconds now, Actions& actions) {
   std::vector<TaskId> due;
   for (const auto& [id, task] : roster_.tasks()) {

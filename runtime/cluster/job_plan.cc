@@ -116,9 +116,9 @@ bool CopiesShards(const proto::JobPlan& plan) {
   return plan.job().strategy().parameter_server().replicas() > 1 && FormsNewGroups(plan);
 }
 
-int KeeperOf(const proto::Placement& placement, int server) { return (server + 1) % placement.servers(); }
+int BackupOf(const proto::Placement& placement, int server) { return (server + 1) % placement.servers(); }
 
-int OwnerOfCopy(const proto::Placement& placement, int server) {
+int PrimaryOf(const proto::Placement& placement, int server) {
   return (server + placement.servers() - 1) % placement.servers();
 }
 

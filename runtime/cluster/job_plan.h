@@ -54,8 +54,8 @@ int ServersWithShards(const proto::Placement& placement);
 bool CopiesShards(const proto::JobPlan& plan);
 // In such a job: the server that keeps the copy of the shards
 // of `server`, and the server whose copy `server` keeps.
-int KeeperOf(const proto::Placement& placement, int server);
-int OwnerOfCopy(const proto::Placement& placement, int server);
+int BackupOf(const proto::Placement& placement, int server);
+int PrimaryOf(const proto::Placement& placement, int server);
 
 // The device of a worker: the device that its host names, otherwise the job's device.
 proto::Device::Kind DeviceOf(const proto::JobPlan& plan, int worker);

@@ -12,7 +12,7 @@
 namespace tethys::fuzz {
 namespace {
 
-constexpr int kOwner = 1;
+constexpr int kPrimary = 1;
 constexpr int kArenas = 2;
 
 std::unique_ptr<ShardCopy> MakeCopy() {
@@ -23,15 +23,15 @@ std::unique_ptr<ShardCopy> MakeCopy() {
     shard.set_variable("v");
     shard.set_begin(range.begin);
     shard.set_count(range.count);
-    shard.set_server(kOwner);
+    shard.set_server(kPrimary);
   }
-  return *ShardCopy::Create(*ShardLayout::Create(placement, kOwner, 32), kOwner, 0, kArenas - 1);
+  return *ShardCopy::Create(*ShardLayout::Create(placement, kPrimary, 32), kPrimary, 0, kArenas - 1);
 }
 
 Frame TakeFrame(ByteReader& bytes) {
   Frame frame;
   frame.kind = bytes.Number() == 0 ? FrameKind::kCopy : FrameKind::kPush;
-  frame.group = kOwner + static_cast<uint32_t>(bytes.Number());
+  frame.group = kPrimary + static_cast<uint32_t>(bytes.Number());
   for (uint64_t* field :
        {&frame.step, &frame.sequence, &frame.range_begin, &frame.range_count, &frame.base_version}) {
     *field = bytes.Number();

@@ -45,7 +45,7 @@ void CopyStream::Connect() {
   connection_->WhenClosed(sender_, [stream = weak_from_this()](const absl::Status& status) {
     const std::shared_ptr<CopyStream> self = stream.lock();
     if (self == nullptr || self->stopped_) return;
-    self->sender_.simulated().Trace("the copy of server ", self->options_.owner, " to server ",
+    self->sender_.simulated().Trace("the copy of server ", self->options_.primary, " to server ",
                                     self->options_.receiver, " is sent again: ", StatusText(status));
     self->sender_.After(kPause, [self] {
       if (!self->stopped_) self->Connect();
@@ -61,7 +61,7 @@ void CopyStream::Ask() {
   Frame frame;
   frame.kind = FrameKind::kCopy;
   frame.generation = options_.generation;
-  frame.group = static_cast<uint32_t>(options_.owner);
+  frame.group = static_cast<uint32_t>(options_.primary);
   frame.base_version = static_cast<uint64_t>(version_);
   auto& to = static_cast<SimulatedServer&>(connection_->other(sender_));
   connection_->Send(sender_, [self = shared_from_this(), connection = connection_, &to, frame] {
@@ -79,7 +79,7 @@ void CopyStream::Send(size_t range, size_t arena) {
   Frame frame;
   frame.kind = FrameKind::kCopy;
   frame.generation = options_.generation;
-  frame.group = static_cast<uint32_t>(options_.owner);
+  frame.group = static_cast<uint32_t>(options_.primary);
   frame.step = arena;
   frame.sequence = ++frames_;
   frame.base_version = static_cast<uint64_t>(version_);

@@ -20,7 +20,7 @@ class CopyStream : public std::enable_shared_from_this<CopyStream> {
  public:
   struct Options {
     int receiver = 0;
-    int owner = 0;
+    int primary = 0;
     uint32_t generation = 0;
     int64_t size = 0;  // Elements of each arena.
     // The arenas. They are read when a frame arrives, because the product sends from the store's memory.

@@ -96,9 +96,9 @@ absl::Status SimulatedServer::BeginStore() {
   TETHYS_RETURN_IF_ERROR(store.status());
   store_ = *std::move(store);
   if (CopiesShards(plan)) {
-    const int owner = OwnerOfCopy(plan.placement(), id().index);
+    const int primary = PrimaryOf(plan.placement(), id().index);
     TETHYS_ASSIGN_OR_RETURN(
-        kept_, ShardCopy::Create(*ShardLayout::Create(plan.placement(), owner, model.arena_size()), owner,
+        kept_, ShardCopy::Create(*ShardLayout::Create(plan.placement(), primary, model.arena_size()), primary,
                                  id().index, plan.slot_size()));
   }
   if (!has_values_) return absl::OkStatus();
@@ -116,8 +116,8 @@ absl::Status SimulatedServer::BeginStore() {
 }
 
 void SimulatedServer::Halt() {
-  if (to_keeper_ != nullptr) to_keeper_->Stop();
-  to_keeper_ = nullptr;
+  if (to_backup_ != nullptr) to_backup_->Stop();
+  to_backup_ = nullptr;
   takes_copies_of_ = 0;
   if (!world().Misbehaves(Fault::kServesAfterHalt, 1)) {
     serving_ = false;
@@ -186,7 +186,7 @@ void SimulatedServer::OnHalt(const proto::Halt& halt) {
   world().Trace(name(), " leaves group ", generation_, " while it exchanges copies");
   joining_ = false;
   on_taken_ = nullptr;
-  for (std::shared_ptr<CopyStream>* stream : {&to_keeper_, &to_owner_}) {
+  for (std::shared_ptr<CopyStream>* stream : {&to_backup_, &to_primary_}) {
     if (*stream != nullptr) (*stream)->Stop();
     *stream = nullptr;
   }
@@ -209,43 +209,43 @@ void SimulatedServer::ExchangeCopies() {
     if (has_values_ || world().Misbehaves(Fault::kNotRestored, 1)) return OfferShards();
     on_taken_ = [this] { OfferShards(); };
   };
-  const int owner = OwnerOfCopy(setup_.plan().placement(), id().index);
+  const int primary = PrimaryOf(setup_.plan().placement(), id().index);
   const bool gives_back =
-      std::find(form.restored().begin(), form.restored().end(), owner) != form.restored().end();
+      std::find(form.restored().begin(), form.restored().end(), primary) != form.restored().end();
   gives_back ? GiveBack(take) : take();
 }
 
 void SimulatedServer::GiveBack(std::function<void()> then) {
-  const int owner = OwnerOfCopy(setup_.plan().placement(), id().index);
+  const int primary = PrimaryOf(setup_.plan().placement(), id().index);
   if (kept_->version() != course_.duty().form().step()) {
-    return Leave(absl::FailedPreconditionError(absl::StrCat("server ", owner, " has no copy")));
+    return Leave(absl::FailedPreconditionError(absl::StrCat("server ", primary, " has no copy")));
   }
-  to_owner_ = SendTo(owner, owner, [this, then = std::move(then)](int64_t) {
-    to_owner_->Stop();
-    to_owner_ = nullptr;
+  to_primary_ = SendTo(primary, primary, [this, then = std::move(then)](int64_t) {
+    to_primary_->Stop();
+    to_primary_ = nullptr;
     then();
   });
-  to_owner_->Offer(*kept_->version());
+  to_primary_->Offer(*kept_->version());
 }
 
 void SimulatedServer::OfferShards() {
   if (store_->layout().shards().empty()) return SayFormed();
-  to_keeper_ = SendTo(KeeperOf(setup_.plan().placement(), id().index), id().index, [this](int64_t version) {
+  to_backup_ = SendTo(BackupOf(setup_.plan().placement(), id().index), id().index, [this](int64_t version) {
     store_->OnCopied(version, *this);
     if (joining_) SayFormed();
   });
-  to_keeper_->Offer(course_.duty().form().step());
+  to_backup_->Offer(course_.duty().form().step());
   if (world().Misbehaves(Fault::kServesBeforeCopy, 1)) SayFormed();
 }
 
-std::shared_ptr<CopyStream> SimulatedServer::SendTo(int receiver, int owner,
+std::shared_ptr<CopyStream> SimulatedServer::SendTo(int receiver, int primary,
                                                     std::function<void(int64_t)> on_copied) {
   CopyStream::Options options;
   options.receiver = receiver;
-  options.owner = owner;
+  options.primary = primary;
   options.generation = generation_;
   options.on_copied = std::move(on_copied);
-  if (owner == id().index) {
+  if (primary == id().index) {
     options.size = store_->layout().local_size();
     options.arenas = store_->values();
     options.memory = store_;
@@ -258,7 +258,7 @@ std::shared_ptr<CopyStream> SimulatedServer::SendTo(int receiver, int owner,
 }
 
 void SimulatedServer::Copy(Range local, int64_t version) {
-  if (to_keeper_ != nullptr) to_keeper_->Add(version, local);
+  if (to_backup_ != nullptr) to_backup_->Add(version, local);
 }
 
 void SimulatedServer::OnCopyFrame(const std::shared_ptr<Connection>& connection, const Frame& frame,

@@ -50,7 +50,7 @@ class SimulatedServer final : public SimulatedTask, public StoreActions {
   void GiveBack(std::function<void()> then);
   void OfferShards();
   void SayFormed();
-  std::shared_ptr<CopyStream> SendTo(int receiver, int owner, std::function<void(int64_t)> on_copied);
+  std::shared_ptr<CopyStream> SendTo(int receiver, int primary, std::function<void(int64_t)> on_copied);
   absl::Status TakeOwnShards();
   void Halt();
   void Fence();
@@ -77,7 +77,7 @@ class SimulatedServer final : public SimulatedTask, public StoreActions {
   bool has_values_ = false;       // False: the server has not taken its shards.
   std::shared_ptr<ShardCopy> kept_, own_;
   absl::optional<int64_t> restored_;  // The version of the shards that were taken last.
-  std::shared_ptr<CopyStream> to_keeper_, to_owner_;
+  std::shared_ptr<CopyStream> to_backup_, to_primary_;
   std::function<void()> on_taken_;
 };
 

@@ -2,7 +2,7 @@
 // modelled in virtual time on one thread. Everything that happens follows from a seed.
 //
 // The product's own classes are JobController and all that it owns (RunningSegment, LeaseBook, Roster with
-// Membership, coordinators of saves, evaluations and pauses, WorkerLosses), the workers' WorkerCourse and
+// Membership, coordinators of saves, evaluations and pauses, TaskLosses), the workers' WorkerCourse and
 // SegmentCourse, the servers' TaskCourse, ParameterStore and ShardCopy with the consistency rules, and the
 // journal with its check. Modelled are:
 //

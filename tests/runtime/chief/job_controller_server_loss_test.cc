@@ -138,15 +138,15 @@ TEST_F(ServerLossTest, PushesThatTheLostServerDidNotReportAreInTheJournalOnce) {
 }
 
 TEST_F(ServerLossTest, SilentServerIsSparedForAWhileIfTheServerWithItsCopyIsSilentToo) {
-  for (const bool keeper : {false, true}) {
+  for (const bool backup : {false, true}) {
     Begin(kCopied);
     for (int quarter = 0; quarter < 8; ++quarter) {
       for (const TaskId task : {Worker(0), Worker(1), Server(0)}) Say(task, "heartbeat {}");
-      if (!keeper) Say(Server(2), "heartbeat {}");
+      if (!backup) Say(Server(2), "heartbeat {}");
       Tick(0.25);
     }
     EXPECT_EQ(journal_,
-              absl::StrCat("lost ps ", keeper ? 2 : 1, " it was silent for 1 s (timeouts.worker_silence)\n"));
+              absl::StrCat("lost ps ", backup ? 2 : 1, " it was silent for 1 s (timeouts.worker_silence)\n"));
   }
 }
 

@@ -1,8 +1,9 @@
-#include "runtime/chief/worker_losses.h"
+#include "runtime/chief/task_losses.h"
 
 #include <algorithm>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "runtime/chief/journal.h"
@@ -22,8 +23,8 @@ auto LastOfServer(Losses& losses, int server) {
 
 }  // namespace
 
-void WorkerLosses::Lose(TaskId id, const std::string& reason, const std::string& text, Nanoseconds now,
-                        Actions& actions) {
+void TaskLosses::Lose(TaskId id, const std::string& reason, const std::string& text, Nanoseconds now,
+                      Actions& actions) {
   roster_.Lose(id);
   const TaskState& task = roster_.at(id);
   last_ = questions_[id].lost_at = now;
@@ -47,8 +48,8 @@ void WorkerLosses::Lose(TaskId id, const std::string& reason, const std::string&
              actions);
 }
 
-void WorkerLosses::LoseServer(TaskId id, const std::string& reason, const std::string& text, Nanoseconds now,
-                              Actions& actions) {
+void TaskLosses::LoseServer(TaskId id, const std::string& reason, const std::string& text, Nanoseconds now,
+                            Actions& actions) {
   roster_.Lose(id);
   const TaskState& task = roster_.at(id);
   last_ = now;
@@ -61,7 +62,7 @@ void WorkerLosses::LoseServer(TaskId id, const std::string& reason, const std::s
   ReportLoss(id, absl::StrCat(text, "; a replacement is to take its shards from their copy"), actions);
 }
 
-void WorkerLosses::ReportLoss(TaskId id, const std::string& text, Actions& actions) const {
+void TaskLosses::ReportLoss(TaskId id, const std::string& text, Actions& actions) const {
   proto::ProgressEvent event;
   proto::TaskLost& lost = *event.mutable_task_lost();
   lost.set_role(id.role == proto::PS ? "ps" : "worker");
@@ -71,11 +72,11 @@ void WorkerLosses::ReportLoss(TaskId id, const std::string& text, Actions& actio
   actions.push_back(Report{std::move(event)});
 }
 
-void WorkerLosses::Fence(TaskId id, Actions& actions) { Ask(id, false, actions); }
+void TaskLosses::Fence(TaskId id, Actions& actions) { Ask(id, false, actions); }
 
-void WorkerLosses::Enrol(TaskId id, Actions& actions) { Ask(id, true, actions); }
+void TaskLosses::Enrol(TaskId id, Actions& actions) { Ask(id, true, actions); }
 
-void WorkerLosses::Ask(TaskId id, bool takes_part, Actions& actions) {
+void TaskLosses::Ask(TaskId id, bool takes_part, Actions& actions) {
   Question& question = questions_[id];
   question.fence.set_worker(id.index);
   question.fence.set_incarnation(roster_.at(id).member.incarnation() + (takes_part ? 0 : 1));
@@ -84,14 +85,14 @@ void WorkerLosses::Ask(TaskId id, bool takes_part, Actions& actions) {
   SendToServers(question.fence, actions);
 }
 
-void WorkerLosses::SendToServers(proto::Fence& fence, Actions& actions) {
+void TaskLosses::SendToServers(proto::Fence& fence, Actions& actions) {
   fence.set_clock(segment_.leases().next_round());
   proto::ToTask order;
   *order.mutable_fence() = fence;
   for (const TaskId server : roster_.Present(proto::PS)) actions.push_back(SendOrder{server, order});
 }
 
-WorkerLosses::Answer WorkerLosses::OnFenced(const proto::Fenced& fenced) {
+TaskLosses::Answer TaskLosses::OnFenced(const proto::Fenced& fenced) {
   const auto it = questions_.find({proto::WORKER, fenced.worker()});
   if (it == questions_.end()) return Answer::kNotYet;
   Question& question = it->second;
@@ -102,7 +103,7 @@ WorkerLosses::Answer WorkerLosses::OnFenced(const proto::Fenced& fenced) {
   return question.fence.takes_part() ? Answer::kEnrolled : Answer::kLostIsFenced;
 }
 
-void WorkerLosses::Settle(TaskId id, Actions& actions) {
+void TaskLosses::Settle(TaskId id, Actions& actions) {
   const LeaseBook::Settlement settlement =
       segment_.leases().Settle(id.index, ServersWithShards(roster_.membership().placement()));
   proto::WorkerLoss& loss = LastOf(id);
@@ -127,7 +128,7 @@ void WorkerLosses::Settle(TaskId id, Actions& actions) {
   }
 }
 
-bool WorkerLosses::Awaited(TaskId id) const {
+bool TaskLosses::Awaited(TaskId id) const {
   const uint32_t own = roster_.at(id).member.incarnation();
   if (id.role == proto::PS) {
     const auto loss = LastOfServer(server_losses_, id.index);
@@ -138,7 +139,7 @@ bool WorkerLosses::Awaited(TaskId id) const {
   });
 }
 
-void WorkerLosses::Replaced(TaskId id, Nanoseconds now, Actions& actions) {
+void TaskLosses::Replaced(TaskId id, Nanoseconds now, Actions& actions) {
   double seconds = 0;
   if (id.role == proto::PS) {
     const auto loss = LastOfServer(server_losses_, id.index);
@@ -153,7 +154,7 @@ void WorkerLosses::Replaced(TaskId id, Nanoseconds now, Actions& actions) {
   actions.push_back(Report{std::move(event)});
 }
 
-void WorkerLosses::TakesPart(TaskId id, Nanoseconds now, Actions& actions) {
+void TaskLosses::TakesPart(TaskId id, Nanoseconds now, Actions& actions) {
   TaskState& task = roster_.at(id);
   // If batches are leased in rounds, a replacement counts its steps from the round in which it begins, so it
   // has missed no steps.
@@ -168,68 +169,68 @@ void WorkerLosses::TakesPart(TaskId id, Nanoseconds now, Actions& actions) {
   Replaced(id, now, actions);
 }
 
-bool WorkerLosses::awaits_replacement() const {
-  // The launcher replaces the first most_replaced() processes that were lost, in order of time.
-  const auto losses_until = [](const auto& losses, double seconds, bool inclusive) {
-    return std::count_if(losses.begin(), losses.end(), [&](const auto& loss) {
-      return loss.seconds() < seconds || (inclusive && loss.seconds() == seconds);
-    });
+bool TaskLosses::awaits_replacement() const {
+  struct Loss {
+    double seconds = 0;
+    TaskId task;
+    uint32_t incarnation = 0;
   };
-  const auto is_replaced = [&](TaskId id, uint32_t incarnation) {
-    for (int i = 0; i < losses_.size(); ++i) {
-      const proto::WorkerLoss& loss = losses_.Get(i);
-      if (id != TaskId{proto::WORKER, loss.worker()} || loss.incarnation() != incarnation) continue;
-      return i + losses_until(server_losses_, loss.seconds(), false) < most_replaced();
-    }
-    for (int i = 0; i < server_losses_.size(); ++i) {
-      const proto::ServerLoss& loss = server_losses_.Get(i);
-      if (id != TaskId{proto::PS, loss.server()} || loss.incarnation() != incarnation) continue;
-      return i + losses_until(losses_, loss.seconds(), true) < most_replaced();
-    }
-    return false;
-  };
+  std::vector<Loss> replaced;
+  for (const proto::WorkerLoss& loss : losses_) {
+    replaced.push_back({loss.seconds(), {proto::WORKER, loss.worker()}, loss.incarnation()});
+  }
+  for (const proto::ServerLoss& loss : server_losses_) {
+    replaced.push_back({loss.seconds(), {proto::PS, loss.server()}, loss.incarnation()});
+  }
+  // The launcher replaces the first most_replaced() processes that were lost.
+  std::stable_sort(replaced.begin(), replaced.end(),
+                   [](const Loss& one, const Loss& other) { return one.seconds < other.seconds; });
+  replaced.resize(std::min<size_t>(replaced.size(), most_replaced()));
   return std::any_of(roster_.tasks().begin(), roster_.tasks().end(), [&](const auto& entry) {
     const auto& [id, task] = entry;
     const uint32_t incarnation = task.member.incarnation();
-    return task.lost && (task.candidate > incarnation || is_replaced(id, incarnation));
+    return task.lost && (task.candidate > incarnation ||
+                         std::any_of(replaced.begin(), replaced.end(), [&, id = id](const Loss& loss) {
+                           return loss.task == id && loss.incarnation == incarnation;
+                         }));
   });
 }
 
-bool WorkerLosses::asking(TaskId id) const {
+bool TaskLosses::asking(TaskId id) const {
   const auto it = questions_.find(id);
   return it != questions_.end() && it->second.unanswered > 0;
 }
 
-bool WorkerLosses::settling() const {
+bool TaskLosses::settling() const {
   return std::any_of(questions_.begin(), questions_.end(), [](const auto& entry) {
     return entry.second.unanswered > 0 && !entry.second.fence.takes_part();
   });
 }
 
-void WorkerLosses::OnTookOver(Nanoseconds now, double absent) {
+void TaskLosses::OnTookOver(Nanoseconds now, double absent) {
   proto::ChiefLoss& loss = *chief_losses_.Add();
   loss.set_seconds(ToSeconds(now - started_));
   loss.set_absent_seconds(absent);
 }
 
-bool WorkerLosses::LostChiefSince(Nanoseconds time) const {
+bool TaskLosses::LostChiefSince(Nanoseconds time) const {
   return !chief_losses_.empty() && started_ + FromSeconds(chief_losses_.rbegin()->seconds()) >= time;
 }
 
-void WorkerLosses::FillSummary(proto::RunSummary& summary) const {
+void TaskLosses::FillSummary(proto::RunSummary& summary) const {
   *summary.mutable_worker_loss() = losses_;
   *summary.mutable_server_loss() = server_losses_;
   *summary.mutable_chief_loss() = chief_losses_;
 }
 
-proto::WorkerLoss& WorkerLosses::LastOf(TaskId id) {
+proto::WorkerLoss& TaskLosses::LastOf(TaskId id) {
   const auto last = std::find_if(losses_.rbegin(), losses_.rend(),
                                  [&](const proto::WorkerLoss& loss) { return loss.worker() == id.index; });
   TETHYS_CHECK(last != losses_.rend());
   return *last;
 }
 
-void WorkerLosses::Save(proto::LossesState& state) const {
+void TaskLosses::Save(proto::LossesState& state) const {
   for (const auto& [id, question] : questions_) {
     proto::LossesState::Question& saved = *state.add_question();
     saved.set_worker(id.index);
@@ -243,7 +244,7 @@ void WorkerLosses::Save(proto::LossesState& state) const {
   *state.mutable_chief_loss() = chief_losses_;
 }
 
-absl::Status WorkerLosses::Restore(const proto::LossesState& state) {
+absl::Status TaskLosses::Restore(const proto::LossesState& state) {
   StateCheck check;
   std::map<TaskId, Question> questions;
   const auto check_worker = [&](int worker) {

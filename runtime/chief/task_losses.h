@@ -1,12 +1,13 @@
-// Handles workers that are lost while the other workers train on (docs/design/cluster.md, When a worker is
-// lost): makes servers refuse the frames of a lost worker, settles the batches that the lost worker held, and
-// admits its replacement. Also notes lost chiefs, whose successors count among the job's restarts, too. Pure;
-// owned by JobController, which decides when each of these steps is due.
+// Keeps the losses that the job survives, and knows which lost tasks are replaced. Handles workers on leases
+// that are lost while the other workers train on (docs/design/cluster.md, When a worker is lost): makes
+// servers refuse the frames of a lost worker, settles the batches that the lost worker held, and admits its
+// replacement. Lost servers and chiefs count among the job's restarts, too. Pure; owned by JobController,
+// which decides when each of these steps is due.
 //
 //   Lose -> Fence ... OnFenced: kLostIsFenced -> Settle           the other workers train on meanwhile
 //   a replacement is ready -> Enrol ... OnFenced: kEnrolled -> TakesPart
-#ifndef TETHYS_RUNTIME_CHIEF_WORKER_LOSSES_H_
-#define TETHYS_RUNTIME_CHIEF_WORKER_LOSSES_H_
+#ifndef TETHYS_RUNTIME_CHIEF_TASK_LOSSES_H_
+#define TETHYS_RUNTIME_CHIEF_TASK_LOSSES_H_
 
 #include <algorithm>
 #include <map>
@@ -23,10 +24,10 @@
 
 namespace tethys {
 
-class WorkerLosses {
+class TaskLosses {
  public:
   // `plan`, `roster` and `segment` must outlive this object.
-  WorkerLosses(const proto::JobPlan& plan, Roster& roster, RunningSegment& segment, Nanoseconds started)
+  TaskLosses(const proto::JobPlan& plan, Roster& roster, RunningSegment& segment, Nanoseconds started)
       : plan_(plan), roster_(roster), segment_(segment), started_(started) {}
 
   // Marks the worker as lost; from now on its messages are ignored. `text`: a description of the loss for the
@@ -111,4 +112,4 @@ class WorkerLosses {
 
 }  // namespace tethys
 
-#endif  // TETHYS_RUNTIME_CHIEF_WORKER_LOSSES_H_
+#endif  // TETHYS_RUNTIME_CHIEF_TASK_LOSSES_H_
