@@ -48,8 +48,8 @@ class ShardCopies {
   // The newest version of the copy that this server keeps; nullopt: there is none.
   absl::optional<int64_t> kept_version() const { return kept_->version(); }
   // Takes a kCopy frame of the server `sender`. Returns the answer that is due, or nullopt. InvalidArgument:
-  // the frame is about shards that this server does not have of the sender. Unavailable: this server does not
-  // take its own shards yet. Other errors are those of ShardCopy::Take.
+  // the sender is not the server from which these shards come. Unavailable: this server does not take its own
+  // shards yet. Other errors are those of ShardCopy::Take.
   absl::StatusOr<absl::optional<Frame>> Take(int sender, const Frame& frame, PayloadPieces payload);
   // The group begins with the parameters of `version`.
   void StepBack(int64_t version) { kept_->StepBack(version); }
