@@ -50,6 +50,16 @@ struct ParameterClientOptions {
   }
 };
 
+// The addresses of the servers among `members`, in their order.
+template <typename Members>
+std::vector<ServerAddress> AddressesOf(const Members& members) {
+  std::vector<ServerAddress> servers;
+  for (const proto::Member& member : members) {
+    if (member.role() == proto::PS) servers.push_back({member.host(), member.data_address()});
+  }
+  return servers;
+}
+
 // The handshake of a task of this plan, without incarnation, generation, nonce and proof.
 inline proto::Handshake HandshakeOf(const proto::JobPlan& plan, proto::Role role, int index) {
   proto::Handshake handshake;

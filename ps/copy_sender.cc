@@ -33,11 +33,16 @@ class GrpcCopySender final : public CopySender, public ServerLink::Owner {
 
   const absl::Status& started() const { return started_; }
 
-  void Offer(int64_t version) override {
+  void Offer(int64_t version, std::string book) override {
     MutexLock lock(mu_);
-    Begin(version);
+    BeginWhole(version, std::move(book));
     question_ = Question::kDue;
-    Split({0, options_.size});
+    link_.WriteNext();
+  }
+
+  void Send(int64_t version, std::string book) override {
+    MutexLock lock(mu_);
+    BeginWhole(version, std::move(book));
     link_.WriteNext();
   }
 
@@ -70,11 +75,20 @@ class GrpcCopySender final : public CopySender, public ServerLink::Owner {
       *message = MakeMessage(Header(frame), grpc::Slice());
       return true;
     }
-    const size_t arenas = options_.arenas.size();
-    if (next_ == ranges_.size() * arenas) return false;
-    const Range range = ranges_[next_ / arenas];
-    frame.step = next_ % arenas;
+    const size_t arenas = options_.arenas.size(), before = book_.empty() ? 0 : 1;
+    if (next_ == before + ranges_.size() * arenas) return false;
     frame.sequence = ++next_;
+    if (next_ == before) {
+      frame.dtype = FrameDType::kBytes;
+      frame.step = arenas;
+      frame.payload_bytes = book_.size();
+      if (options_.client.HasChecksums(options_.receiver)) frame.payload_checksum = Crc32c(book_);
+      *message = MakeMessage(Header(frame), grpc::Slice(book_.data(), book_.size()));
+      return true;
+    }
+    const size_t number = next_ - before - 1;
+    const Range range = ranges_[number / arenas];
+    frame.step = number % arenas;
     frame.range_begin = static_cast<uint64_t>(range.begin);
     frame.range_count = static_cast<uint64_t>(range.count);
     frame.payload_bytes = range.count * sizeof(float);
@@ -116,8 +130,15 @@ class GrpcCopySender final : public CopySender, public ServerLink::Owner {
     version_ = version;
     copied_ = false;
     question_ = Question::kNone;
+    book_.clear();
     ranges_.clear();
     next_ = 0;
+  }
+
+  void BeginWhole(int64_t version, std::string book) {
+    Begin(version);
+    book_ = std::move(book);
+    Split({0, options_.size});
   }
 
   void Split(Range range) {
@@ -138,8 +159,9 @@ class GrpcCopySender final : public CopySender, public ServerLink::Owner {
   bool copied_ = true;
   int64_t version_ = -1;
   Question question_ = Question::kNone;
+  std::string book_;           // Of the version; empty: it has none.
   std::vector<Range> ranges_;  // Of the version, in the order in which they are sent.
-  // The number of frames of the version that were sent: for each range, one for each arena.
+  // The number of frames of the version that were sent: the book, then for each range one for each arena.
   size_t next_ = 0;
   LinkLoop loop_;
   ServerLink link_;

@@ -2,13 +2,14 @@
 // a server's shards to the server that keeps their copy; after a loss, the copy to the server that has
 // replaced the lost server. Thread-safe. No call but the destructor blocks.
 //
-// A version begins either with all of its values (Offer) or range by range, as the ranges are updated (Add).
-// If the stream breaks, the version is sent again from its first value.
+// A version begins either with all of its values (Offer, Send) or range by range, as the ranges are updated
+// (Add). If the stream breaks, the version is sent again from its first value.
 #ifndef TETHYS_PS_COPY_SENDER_H_
 #define TETHYS_PS_COPY_SENDER_H_
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "ps/client_options.h"
@@ -39,8 +40,11 @@ class CopySender {
   // Ends the stream; on_copied and on_refused are not called afterwards.
   virtual ~CopySender() = default;
 
-  // Begins with `version` of all elements. If the receiver has this version already, nothing is sent.
-  virtual void Offer(int64_t version) = 0;
+  // Begins with `version` of all elements. `book`: the serialized proto::PushBook of the version; empty: it
+  // has none. If the receiver has this version already, nothing is sent.
+  virtual void Offer(int64_t version, std::string book) = 0;
+  // The same for a version that the receiver cannot have.
+  virtual void Send(int64_t version, std::string book) = 0;
   // The elements of `range` have their values of `version`. A version begins with its first range, when the
   // version before is copied.
   virtual void Add(int64_t version, Range range) = 0;

@@ -116,11 +116,16 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
   const Frame& answer(int index) const override { return messages_[index]->answer.frame(); }
   void TakeAnswer(int index, void* out) override;
   void Interrupt(const absl::Status& status) override;
+  void Redirect(const std::vector<ServerAddress>& servers) override;
   int64_t bytes_out() const override;
   int64_t bytes_in() const override;
 
  private:
-  std::string ServerName(int server) const;
+  bool HasChecksums(int server) const {
+    MutexLock lock(mu_);
+    return options_.HasChecksums(server);
+  }
+  std::string ServerName(int server) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Queue(int index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The length of the payload of the answer to `sent`.
   uint64_t AnswerBytes(const Frame& sent) const;
@@ -134,7 +139,7 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
   absl::Status OnAnswer(int server, ReceivedMessage& message) override ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void OnBroken(int server, const absl::Status& status) override ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
-  const ParameterClientOptions options_;
+  ParameterClientOptions options_;  // mu_ guards the servers; all else stays as it is.
   LinkLoop loop_;
   std::vector<std::unique_ptr<ServerLink>> links_;  // One link per server; guarded by mu_.
   // Only SetMessages changes the list. mu_ always guards a message's `state`, `queued` and `frame`. mu_
@@ -191,7 +196,7 @@ absl::Status GrpcParameterClient::Send(int index, Frame frame, const void* paylo
     frame.range_count = static_cast<uint64_t>(message.where.range.count);
     frame.payload_bytes = payload == nullptr ? 0 : frame.range_count * BytesOf(frame.dtype);
   }
-  if (options_.HasChecksums(message.where.server)) {
+  if (HasChecksums(message.where.server)) {
     frame.payload_checksum = Crc32c({static_cast<const char*>(payload), frame.payload_bytes});
   }
   MutexLock lock(mu_);
@@ -267,6 +272,16 @@ void GrpcParameterClient::Interrupt(const absl::Status& status) {
   if (broken_.ok()) broken_ = status;
   for (const auto& link : links_) link->Stop();
   answered_.NotifyAll();
+}
+
+void GrpcParameterClient::Redirect(const std::vector<ServerAddress>& servers) {
+  MutexLock lock(mu_);
+  if (!broken_.ok() || servers.size() != links_.size()) return;
+  for (size_t server = 0; server < servers.size(); ++server) {
+    if (options_.servers[server].address == servers[server].address) continue;
+    options_.servers[server] = servers[server];
+    links_[server]->Redirect();
+  }
 }
 
 int64_t GrpcParameterClient::bytes_out() const {

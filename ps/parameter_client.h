@@ -3,8 +3,8 @@
 // waits for the answers.
 //
 // Only WaitForAnswer and the destructor block. Send passes the caller's memory to gRPC without a copy; gRPC
-// may write on the calling thread until the socket is full. All methods but Interrupt are called by one
-// thread, the training thread.
+// may write on the calling thread until the socket is full. All methods but Interrupt and Redirect are called
+// by one thread, the training thread.
 //
 // Flow control: each message is sent in every step, and is sent again only after its previous answer has
 // come. At most one step is therefore outstanding per worker; within a step, HTTP/2's windows limit the
@@ -12,13 +12,14 @@
 // batch).
 //
 // If a stream breaks while its server is alive, the client opens it again and repeats the messages without an
-// answer, with the same sequence numbers; the server applies each message once. When `reconnect_tries` tries
-// in a row fail, or the server refuses the worker, the client is permanently broken and every call returns
-// the error.
+// answer, with the same sequence numbers; the server applies each message once. It does the same when a
+// server was replaced (Redirect). When `reconnect_tries` tries in a row fail, or the server refuses the
+// worker, the client is permanently broken and every call returns the error.
 #ifndef TETHYS_PS_PARAMETER_CLIENT_H_
 #define TETHYS_PS_PARAMETER_CLIENT_H_
 
 #include <memory>
+#include <vector>
 
 #include "ps/client_options.h"
 #include "runtime/base/clock.h"
@@ -66,6 +67,10 @@ class ParameterClient {
   // on their way. Thread-safe; does not block. If a server takes no data, the destructor shuts down the
   // connection to this server, because gRPC reads the caller's memory until the data are sent.
   virtual void Interrupt(const absl::Status& status) = 0;
+
+  // The servers have these addresses from now on, by index; a server whose address has changed was replaced.
+  // Ignores another number of servers. Thread-safe; does not block.
+  virtual void Redirect(const std::vector<ServerAddress>& servers) = 0;
 
   // Bytes sent and received so far, including frame headers and repeated messages.
   virtual int64_t bytes_out() const = 0;

@@ -68,6 +68,8 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   }
   void Record(const proto::AppliedPush& push) override;
   void Copy(Range local, int64_t version) override { copies_->Copy(local, version); }
+  void CopyAll(int64_t number, const proto::PushBook& book) override;
+  void OnCopied(int64_t version);
   void Fail(const absl::Status& status) override;
 
   // Runs `function` on the loop and returns its result. Called on any other thread.
@@ -89,6 +91,7 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   std::vector<ServerCall*> streams_;  // The newest stream of each worker by its rank, or null.
   std::shared_ptr<ServedStore> served_;
   std::unique_ptr<ShardCopies> copies_;  // Null unless servers keep copies; set by Configure.
+  uint32_t group_ = 0;  // The generation of the group whose servers exchange copies; 0: none.
   bool serving_ = false;
   bool failed_ = false;
   bool stopping_ = false;
@@ -150,8 +153,14 @@ absl::Status GrpcParameterServer::Configure(const proto::JobPlan& plan, int serv
     copies.client.tls = options_.tls;
     copies.client.checksums_on_loopback = options_.checksums_on_loopback;
     copies.client.clock = options_.clock;
-    copies.on_copied = [this](int64_t version) {
-      loop_->Post([this, version] { served_->store->OnCopied(version, *this); });
+    copies.on_copied = [this](int64_t version) { loop_->Post([this, version] { OnCopied(version); }); };
+    copies.offer = [this] {
+      StoreCopy copy;
+      OnLoop([&] {
+        copy = served_->store->OfferCopy();
+        return absl::OkStatus();
+      }).IgnoreError();
+      return copy;
     };
     copies.on_refused = [this](const absl::Status& status) { loop_->Post([this, status] { Fail(status); }); };
     TETHYS_ASSIGN_OR_RETURN(copies_, ShardCopies::Create(std::move(copies), plan, server_index, served_));
@@ -185,9 +194,11 @@ absl::Status GrpcParameterServer::Restore(int64_t version, WriteShard write) {
 }
 
 absl::Status GrpcParameterServer::Fence(const proto::Fence& fence) {
-  return OnLoop([&]() -> absl::Status {
+  int64_t copy = 0;  // It has the last applied push of the earlier incarnation.
+  TETHYS_RETURN_IF_ERROR(OnLoop([&]() -> absl::Status {
     if (served_ == nullptr) return absl::FailedPreconditionError("the parameter server is not configured");
     ParameterStore& store = *served_->store;
+    copy = store.open_copy();
     const int worker = fence.worker();
     const bool known = worker >= 0 && worker < static_cast<int>(streams_.size());
     if (known && fence.incarnation() > store.incarnation(worker) && streams_[worker] != nullptr) {
@@ -198,15 +209,18 @@ absl::Status GrpcParameterServer::Fence(const proto::Fence& fence) {
     TETHYS_RETURN_IF_ERROR(store.OnFence(fence, *this));
     version_.store(store.version(), std::memory_order_relaxed);
     return absl::OkStatus();
-  });
+  }));
+  return copies_ == nullptr ? absl::OkStatus() : copies_->AwaitCopied(copy);
 }
 
 absl::Status GrpcParameterServer::Halt() {
   if (copies_ != nullptr) copies_->Leave();
   return OnLoop([this] {
     serving_ = false;
-    // Workers of the next group may call before this server has joined the group.
-    if (served_ != nullptr) served_->expected.generation = 0;
+    group_ = 0;
+    // Workers of the next group may call before this server has joined the group. Workers on leases keep
+    // their generation.
+    if (served_ != nullptr && served_->store->lock_step()) served_->expected.generation = 0;
     for (ServerCall*& stream : streams_) {
       if (stream != nullptr) stream->End(absl::UnavailableError("the group of workers was halted"));
       stream = nullptr;
@@ -221,6 +235,7 @@ absl::Status GrpcParameterServer::Halt() {
 absl::Status GrpcParameterServer::JoinGroup(const proto::Group& group, int64_t version) {
   return OnLoop([&]() -> absl::Status {
     if (served_ == nullptr) return absl::FailedPreconditionError("the parameter server is not configured");
+    if (!served_->store->lock_step()) return absl::OkStatus();
     TETHYS_RETURN_IF_ERROR(served_->store->StepBack(version, group.generation(), WorkersIn(group)));
     version_ = version;
     if (copies_ != nullptr) copies_->StepBack(version);
@@ -233,12 +248,29 @@ absl::Status GrpcParameterServer::JoinGroup(const proto::Group& group, int64_t v
 absl::Status GrpcParameterServer::ExchangeCopies(const proto::Form& form, Nanoseconds patience) {
   if (copies_ == nullptr) return absl::OkStatus();
   const bool restores = has_shards() && absl::c_linear_search(form.restored(), copies_->server());
-  if (restores) TETHYS_RETURN_IF_ERROR(OnLoop([this] { return copies_->ExpectShards(); }));
+  TETHYS_RETURN_IF_ERROR(OnLoop([&] {
+    group_ = form.group().generation();
+    return restores ? copies_->ExpectShards() : absl::OkStatus();
+  }));
   TETHYS_RETURN_IF_ERROR(copies_->Join(form, restores, patience));
-  return OnLoop([this] {
+  return OnLoop([&] {
     version_ = served_->store->version();
+    if (!restores) return absl::OkStatus();
+    MutexLock lock(mu_);
+    for (const proto::AppliedPush& push : served_->store->push_log().pushes()) *applied_.add_push() = push;
     return absl::OkStatus();
   });
+}
+
+void GrpcParameterServer::CopyAll(int64_t number, const proto::PushBook& book) {
+  copies_->CopyAll(number, book);
+}
+
+void GrpcParameterServer::OnCopied(int64_t version) {
+  ParameterStore& store = *served_->store;
+  store.OnCopied(version, *this);
+  copies_->NoteCopied(version);
+  version_.store(store.version(), std::memory_order_relaxed);
 }
 
 void GrpcParameterServer::Interrupt(uint32_t generation) {
@@ -322,12 +354,13 @@ absl::StatusOr<TaskId> GrpcParameterServer::Authenticate(const ServerCall& call)
   HandshakeExpectation expected;
   expected.job_id = options_.job_id;
   if (served_ != nullptr) expected = served_->expected;
+  if (handshake.role() == proto::PS) expected.generation = group_;
   TETHYS_RETURN_IF_ERROR(CheckHandshake(options_.token, handshake.nonce(), expected, handshake));
   if (!nonces_.Redeem(handshake.nonce())) return invalid;
   TETHYS_RETURN_IF_ERROR(CheckCaller(options_.tls, call.auth_context(), handshake));
   const TaskId caller = {handshake.role(), handshake.index()};
   const bool copies = caller.role == proto::PS && copies_ != nullptr && copies_->Expects(caller.index);
-  if (copies ? served_->expected.generation == 0 : !serving_) {
+  if (copies ? group_ == 0 : !serving_) {
     return absl::UnavailableError("the parameter server is not ready yet: try again");
   }
   if (copies) return caller;
@@ -352,8 +385,7 @@ void GrpcParameterServer::OnEnd(ServerCall& call) {
 
 absl::Status GrpcParameterServer::OnCopy(ServerCall& call, const ReceivedMessage& message) {
   const Frame& frame = message.frame();
-  const uint32_t generation = served_->expected.generation;
-  if (generation == 0 || frame.generation != generation) {
+  if (group_ == 0 || frame.generation != group_) {
     return absl::UnavailableError(absl::StrCat("the group of generation ", frame.generation, " was halted"));
   }
   TETHYS_ASSIGN_OR_RETURN(absl::optional<Frame> answer, copies_->Take(call.rank(), frame, message.payload()));

@@ -79,18 +79,19 @@ class ParameterServer {
 
   // Ends the stream of an earlier incarnation (process) of the fence's worker, and refuses frames of that
   // incarnation from now on (ParameterStore::OnFence). When Fence returns, TakeApplied has all applied pushes
-  // of that incarnation. Blocks.
+  // of that incarnation. Aborted: the chief halted the group of servers first. Blocks.
   virtual absl::Status Fence(const proto::Fence& fence) = 0;
 
   // Ends the streams of all workers and servers and refuses workers until JoinGroup, so that version() stays
   // the same. Blocks.
   virtual absl::Status Halt() = 0;
-  // Gets ready for the workers of `group`, with the parameters of `version`. Has the errors of
-  // ParameterStore::StepBack. Blocks.
+  // Gets ready for `group`. In lock step also for its workers, with the parameters of `version`: has the
+  // errors of ParameterStore::StepBack. Blocks.
   virtual absl::Status JoinGroup(const proto::Group& group, int64_t version) = 0;
   // Exchanges copies of shards with the other servers of the group (ShardCopies::Join). If form.restored
-  // contains this server, it then has the values of its shards after form.step() steps. Blocks. Returns the
-  // errors of ShardCopies::Join, and ResourceExhausted: this host has too little memory.
+  // contains this server, it then has the values of its shards after form.step() steps or, if workers train
+  // on leases, the newest ones; TakeApplied then has the records of the pushes that they contain. Blocks.
+  // Returns the errors of ShardCopies::Join, and ResourceExhausted: this host has too little memory.
   virtual absl::Status ExchangeCopies(const proto::Form& form, Nanoseconds patience) = 0;
   // Ends ExchangeCopies for the group of this generation and for earlier groups. Requires Configure. Does not
   // block.

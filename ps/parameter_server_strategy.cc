@@ -1,6 +1,7 @@
 #include "ps/parameter_server_strategy.h"
 
 #include <algorithm>
+#include <climits>
 #include <numeric>
 #include <utility>
 
@@ -45,7 +46,9 @@ class ParameterServerStrategy final : public Strategy {
         versions_(options_.servers.size(), 0),
         taken_versions_(options_.servers.size(), 0),
         sum_squares_(options_.servers.size(), 0),
-        watch_(options_.interruption, [this](const absl::Status& status) { Interrupt(status); }) {}
+        watch_(options_.interruption, [this](const absl::Status& status) { Interrupt(status); }),
+        moved_(options_.moves,
+               [this](const std::vector<ServerAddress>& servers) { client_->Redirect(servers); }) {}
 
   absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
                                          absl::Span<const Range> ready_order) override;
@@ -138,6 +141,7 @@ class ParameterServerStrategy final : public Strategy {
   int64_t bytes_out_before_ = 0;
   int64_t bytes_in_before_ = 0;
   const Interruption::Watch watch_;
+  const ServerMoves::Watch moved_;
 };
 
 absl::StatusOr<StrategyTraits> ParameterServerStrategy::Prepare(const StepArenas& arenas,
@@ -399,6 +403,10 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateParameterServerStrategy(
   // Makes the client wait for a server that joins a new group late. If the server is lost, the chief ends the
   // wait.
   if (FormsNewGroups(plan) && options.generation > 1) client.reconnect_tries = kTriesInGroup;
+  // A lost server is replaced, and the chief says where (ServerMoves).
+  if (options.moves != nullptr && CopiesShards(plan) && TraitsOf(plan.job()).leases()) {
+    client.reconnect_tries = INT_MAX;
+  }
   client.pushes_bring_values = !PullsBeforeStep(plan.job().strategy().parameter_server());
   return std::make_unique<ParameterServerStrategy>(std::move(options),
                                                    ParameterClient::Create(std::move(client)));

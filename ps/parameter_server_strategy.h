@@ -19,6 +19,7 @@
 
 #include "proto/plan.pb.h"
 #include "ps/parameter_client.h"
+#include "ps/server_moves.h"
 #include "runtime/base/interruption.h"
 #include "runtime/strategy.h"
 
@@ -44,6 +45,9 @@ struct ParameterServerStrategyOptions {
   // Interrupts the strategy from its creation on. Must outlive the strategy. Null: only the method
   // Strategy::Interrupt interrupts the strategy.
   Interruption* interruption = nullptr;
+  // Redirects the strategy to servers that have replaced lost ones. Must outlive the strategy. Null: no
+  // server is replaced while this strategy lives.
+  ServerMoves* moves = nullptr;
 };
 
 // Starts connecting and returns; Prepare waits for the connections. InvalidArgument: plan and options name

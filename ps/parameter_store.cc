@@ -84,6 +84,7 @@ absl::Status ParameterStore::Admit(const Frame& frame) {
 void ParameterStore::Replace(int worker, uint32_t incarnation) {
   inboxes_[worker].Replace(incarnation);
   rule_->Replaced(worker);
+  ForgetCopied(worker);
 }
 
 absl::Status ParameterStore::OnPush(const Frame& frame, PayloadPieces payload, StoreActions& actions) {
@@ -92,9 +93,10 @@ absl::Status ParameterStore::OnPush(const Frame& frame, PayloadPieces payload, S
   TETHYS_ASSIGN_OR_RETURN(const Range local, layout_.ToLocal(frame.range_begin, frame.range_count));
   PushInbox& inbox = inboxes_[frame.rank];
   if (frame.sequence != 0 && frame.sequence == inbox.applied.sequence) {
-    // Before the copy has the update, only parts that have been answered are answered again.
+    // Until the copy has the update, the push stays in the inbox, and only parts that have been answered are
+    // answered again.
     const PushParts::Part* const part = inbox.parts.Find(local);
-    if (!uncopied_.has_value() || (part != nullptr && part->answered)) actions.Reply(AnswerTo(frame, local));
+    if (!inbox.has_push() || (part != nullptr && part->answered)) actions.Reply(AnswerTo(frame, local));
     return absl::OkStatus();
   }
   TETHYS_RETURN_IF_ERROR(checks_.CheckPart(frame, payload, inbox, *rule_, version_));
@@ -114,7 +116,8 @@ absl::Status ParameterStore::OnPush(const Frame& frame, PayloadPieces payload, S
     return Break(checks_.NotFinite(frame, layout_), actions);
   }
   if (lock_step_) return UpdateArrived(worker, local, actions);
-  return inbox.received == layout_.element_count() ? GoOn(rule_->Arrived(worker), actions) : absl::OkStatus();
+  if (inbox.received < layout_.element_count()) return absl::OkStatus();
+  return copies_pushes() ? TakeEvent({worker}, actions) : GoOn(rule_->Arrived(worker), actions);
 }
 
 absl::Status ParameterStore::OnPull(const Frame& frame, StoreActions& actions) {
@@ -130,7 +133,8 @@ absl::Status ParameterStore::OnPull(const Frame& frame, StoreActions& actions) {
 
 void ParameterStore::AnswerPulls(int worker, StoreActions& actions) {
   PushInbox& inbox = inboxes_[worker];
-  if (inbox.pulls.empty() || !rule_->MayBegin(worker, inbox.pulls.begin()->second.step)) return;
+  if (copied_.open || inbox.pulls.empty() || !rule_->MayBegin(worker, inbox.pulls.begin()->second.step))
+    return;
   for (const auto& [begin, frame] : std::exchange(inbox.pulls, {})) {
     ParameterReply reply = AnswerTo(frame, layout_.ToLocal(frame.range_begin, frame.range_count).value());
     reply.staleness = 0;
@@ -150,6 +154,9 @@ absl::Status ParameterStore::OnFence(const proto::Fence& fence, StoreActions& ac
   if (fence.incarnation() > inbox.incarnation) {
     if (lock_step_ && inbox.has_push()) return checks_.LostWithinStep(inbox);
     Replace(fence.worker(), fence.incarnation());
+  }
+  if (copies_pushes()) {
+    return broken_.ok() ? TakeEvent({fence.worker(), fence}, actions) : absl::OkStatus();
   }
   const auto clock = static_cast<uint64_t>(std::max<int64_t>(fence.clock(), 0));
   const std::vector<DueUpdate>& due = rule_->TakesPart(fence.worker(), fence.takes_part(), clock);
@@ -194,9 +201,13 @@ void ParameterStore::CountUpdate(absl::Span<const int> workers, StoreActions& ac
     PushInbox& inbox = inboxes_[worker];
     const int64_t staleness = before - static_cast<int64_t>(inbox.push.base_version);
     stalest = std::max(stalest, staleness);
-    actions.Record(inbox.Apply(version_, staleness));
+    NoteApplied(inbox.Apply(version_, staleness), actions);
   }
   ++staleness_histogram_[stalest];
+}
+
+void ParameterStore::NoteApplied(const proto::AppliedPush& push, StoreActions& actions) {
+  copies_pushes() ? copied_.records.push_back(push) : actions.Record(push);
 }
 
 void ParameterStore::AnswerUpdated(int worker, Range local, StoreActions& actions) {

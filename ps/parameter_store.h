@@ -14,7 +14,9 @@
 //   parameter_store_norms.cc     in lock step, if the update depends on norms: the update is held back
 //                                until all gradients of the step have arrived, and a worker has sent the
 //                                norms over all servers (norm_exchange.h)
-//   parameter_store_pushes.cc    otherwise: pushes are kept whole, until the rule says that they are due
+//   parameter_store_pushes.cc    otherwise: pushes are kept whole, until the rule says that they are due;
+//   with
+//                                copies of the shards, updates wait for the copy (parameter_store_copies.cc)
 //
 // The store keeps a PushInbox for each worker, the gradients that are not applied yet (PushedGradients), and
 // parameters and slots (ShardState). FrameChecks refuses frames that contradict the job or earlier frames.
@@ -29,6 +31,7 @@
 
 #include "absl/types/optional.h"
 #include "ps/arrival_count.h"
+#include "ps/copied_pushes.h"
 #include "ps/frame_checks.h"
 #include "ps/norm_exchange.h"
 #include "ps/push_inbox.h"
@@ -80,9 +83,21 @@ class ParameterStore {
   // InvalidArgument: the job has no such worker. FailedPrecondition: in lock step the worker's push, or the
   // step of this push, is incomplete and cannot be completed without the worker.
   absl::Status OnFence(const proto::Fence& fence, StoreActions& actions);
-  // With StoreConfig::copied: the copy of the shards has the values of `version`. Sends the last answers of
-  // the step that made this version, unless they were sent already.
+  // With StoreConfig::copied: the copy of the shards has the values of `version`; if the store applies whole
+  // pushes, `version` is the number of the copy (StoreActions::CopyAll). Sends the answers that wait for this
+  // copy, unless they were sent already.
   void OnCopied(int64_t version, StoreActions& actions);
+  // With StoreConfig::copied and whole pushes: the number of the copy for which applied pushes wait; 0: none.
+  int64_t open_copy() const { return copied_.open ? copied_.number : 0; }
+
+  // With StoreConfig::copied and whole pushes: the newest copy, to be sent as a whole to a server that may
+  // lack it. The store makes no update until OnCopied.
+  StoreCopy OfferCopy();
+  // Goes on from a copy whose values the store has (ForEachShard), instead of from a checkpoint.
+  // InvalidArgument: the copy is of another number of workers. Error of SetVersion.
+  absl::Status TakeBook(const StoreCopy& copy);
+  // The records of applied pushes that the copy contained.
+  const PushLog& push_log() const { return copied_.log; }
   // The worker's incarnation; frames of earlier incarnations are refused.
   uint32_t incarnation(int worker) const { return inboxes_[worker].incarnation; }
 
@@ -153,6 +168,20 @@ class ParameterStore {
   absl::Status GoOn(const std::vector<DueUpdate>& due, StoreActions& actions);
   // Makes one update. With `answer_parts`, answers each part as soon as it is updated.
   absl::Status ApplyTogether(const DueUpdate& due, bool answer_parts, StoreActions& actions);
+  // Records an applied push, if the shards have a copy once the copy contains the push.
+  void NoteApplied(const proto::AppliedPush& push, StoreActions& actions);
+
+  // For whole pushes with copies (parameter_store_copies.cc).
+  bool copies_pushes() const { return config_.copied && !lock_step_; }
+  // Makes the updates that are due after the event, and copies them; if a copy is open, once it is complete.
+  absl::Status TakeEvent(const CopiedPushes::Event& event, StoreActions& actions);
+  absl::Status ApplyForCopy(const CopiedPushes::Event& event, StoreActions& actions);
+  // Begins the next copy, if pushes were applied; otherwise answers pulls whose step may now begin.
+  void CopyOrAnswer(StoreActions& actions);
+  void OnPushesCopied(int64_t number, StoreActions& actions);
+  proto::PushBook Book() const;  // Without records.
+  // Discards what waits for the worker's earlier process.
+  void ForgetCopied(int worker);
 
   // InvalidArgument if `divisor`, the number of samples, is not positive.
   absl::StatusOr<Update> MakeUpdate(const Frame& push, int64_t divisor) const;
@@ -185,6 +214,7 @@ class ParameterStore {
   double sum_square_ = 0;  // ParameterReply::sum_square of the current or last step.
   // The last range of a step whose last answers wait for OnCopied.
   absl::optional<Range> uncopied_;
+  CopiedPushes copied_;  // Used for whole pushes only.
   absl::Status broken_;  // The fatal error, returned to every later push and pull.
   std::map<int64_t, int64_t> staleness_histogram_;
 };

@@ -52,6 +52,7 @@ absl::Status ParameterStore::UpdateRange(const Update& update, StoreActions& act
 }
 
 void ParameterStore::OnCopied(int64_t version, StoreActions& actions) {
+  if (!lock_step_) return OnPushesCopied(version, actions);
   if (version != version_ || !uncopied_.has_value()) return;
   EndStep(*std::exchange(uncopied_, absl::nullopt), actions);
 }

@@ -22,7 +22,7 @@ absl::Status ParameterStore::GoOn(const std::vector<DueUpdate>& due, StoreAction
 
 absl::Status ParameterStore::ApplyTogether(const DueUpdate& due, bool answer_parts, StoreActions& actions) {
   if (due.divisor == 0) {  // Steps without samples change nothing.
-    for (const int worker : due.workers) actions.Record(inboxes_[worker].Apply(version_, 0));
+    for (const int worker : due.workers) NoteApplied(inboxes_[worker].Apply(version_, 0), actions);
     return absl::OkStatus();
   }
   int failed = 0;

@@ -66,7 +66,7 @@ void ServerLink::Connect() {
   const auto credentials = MakeChannelCredentials(options_.tls, proto::PS, server_, arguments);
   stub_ = std::make_unique<grpc::GenericStub>(
       grpc::CreateCustomChannel(options_.servers[server_].address, credentials, arguments));
-  finishing_ = false;
+  finishing_ = redirected_ = false;
   challenge_call_ = stub_->PrepareUnaryCall(context_.get(), kGetChallengeMethod,
                                             MakeMessage(grpc::Slice(), grpc::Slice()), &queue_);
   challenge_call_->StartCall();
@@ -75,6 +75,7 @@ void ServerLink::Connect() {
 
 void ServerLink::OnChallenge(bool) {
   if (stopped_) return;
+  if (redirected_) return Connect();
   if (!status_.ok()) return TryAgain(FromGrpcStatus(status_));
   const absl::StatusOr<uint64_t> nonce = ParseChallenge(challenge_);
   if (!nonce.ok()) return TryAgain(nonce.status());
@@ -149,6 +150,7 @@ void ServerLink::OnFinished(bool) {
 }
 
 void ServerLink::TryAgain(const absl::Status& status) {
+  if (redirected_) return Connect();
   if (!IsTransport(status) || ++failures_ > options_.reconnect_tries) {
     stopped_ = true;
     owner_.OnBroken(server_, status);
@@ -162,7 +164,15 @@ void ServerLink::TryAgain(const absl::Status& status) {
 }
 
 void ServerLink::OnPauseOver(bool ok) {
-  if (ok && !stopped_) Connect();
+  if ((ok || redirected_) && !stopped_) Connect();
+}
+
+void ServerLink::Redirect() {
+  redirected_ = true;
+  failures_ = 0;
+  // Ends the pause or the present try; OnPauseOver and TryAgain then connect.
+  pause_.Cancel();
+  if (context_ != nullptr) context_->TryCancel();
 }
 
 void ServerLink::Stop() {

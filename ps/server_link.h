@@ -43,6 +43,8 @@ class ServerLink {
   void Connect();
   // Writes the owner's next message unless the stream is not open or a write is in flight.
   void WriteNext();
+  // The options have another address of the server: connects to it at once.
+  void Redirect();
   // Cancels operations in flight and starts no more.
   void Stop();
 
@@ -69,7 +71,8 @@ class ServerLink {
   bool writing_ = false;
   bool finishing_ = false;
   bool stopped_ = false;
-  int failures_ = 0;  // Failed tries since the last answer.
+  bool redirected_ = false;  // The next try is due at once, because the address has changed.
+  int failures_ = 0;         // Failed tries since the last answer.
 
   Completion challenged_;
   Completion started_;

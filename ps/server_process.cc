@@ -9,7 +9,9 @@
 #include "absl/algorithm/container.h"
 #include "absl/types/optional.h"
 #include "ps/data_stream.h"
+#include "runtime/cluster/membership.h"
 #include "runtime/cluster/task_session.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -18,9 +20,11 @@ class ServerTask final : public TaskLife {
  public:
   ServerTask(const TaskOptions& options, TaskSession& session, ParameterServer& server)
       : options_(options), session_(session), server_(server) {
-    session.CallOnHalt([this](const proto::Halt& halt) { OnHalt(halt.generation()); });
+    session.CallAtOnce([this](const proto::ToTask& order) {
+      if (order.has_halt()) OnHalt(order.halt().generation());
+    });
   }
-  ~ServerTask() override { session_.CallOnHalt(nullptr); }
+  ~ServerTask() override { session_.CallAtOnce(nullptr); }
 
   absl::Status SetUp(const proto::Setup& setup) override {
     setup_ = setup;
@@ -35,6 +39,9 @@ class ServerTask final : public TaskLife {
     if (!exchanged.ok()) return Left(exchanged);
     formed.set_copy_ns(clock_.Now() - begin);
     has_values_ = true;
+    for (const proto::Fence& fence : form.fence()) {
+      if (const absl::Status fenced = server_.Fence(fence); !fenced.ok()) return Left(fenced);
+    }
     return server_.Serve();
   }
 
@@ -75,15 +82,19 @@ class ServerTask final : public TaskLife {
 
   absl::Status TakeParameters(const proto::Form& form) {
     const uint32_t generation = form.group().generation();
-    const bool replaces = generation > 1;  // Replaces a lost server, if the server joins its first group.
+    // Replaces a lost server, if the server joins its first group.
+    const bool replaces = generation > Membership::kFirstGeneration;
+    const bool leases = TraitsOf(setup_.plan().job()).leases();
     if (!std::exchange(joined_, true)) {
-      TETHYS_RETURN_IF_ERROR(server_.Configure(setup_.plan(), options_.index, replaces ? 0 : generation));
+      // Workers on leases keep the first generation.
+      TETHYS_RETURN_IF_ERROR(server_.Configure(setup_.plan(), options_.index,
+                                               !replaces || leases ? Membership::kFirstGeneration : 0));
       configured_ = true;
       server_.Interrupt(halted_);
       has_values_ = !absl::c_linear_search(form.restored(), options_.index);
       if (!replaces) return setup_.restore() ? ReadCheckpoint() : absl::OkStatus();
     }
-    if (!has_values_) {
+    if (!has_values_ && !leases) {
       // The server takes the values of this version from their copy (ExchangeCopies).
       TETHYS_RETURN_IF_ERROR(
           server_.Restore(form.step(), [](int, int64_t, absl::Span<float>) { return absl::OkStatus(); }));
@@ -101,7 +112,7 @@ class ServerTask final : public TaskLife {
 
   Nanoseconds Patience() const { return FromSeconds(setup_.plan().job().timeouts().start()); }
 
-  // Notes what the error of an exchange of copies means.
+  // Notes what the error of an exchange of copies means, or of a wait for it.
   absl::Status Left(const absl::Status& failed) {
     if (absl::IsAborted(failed)) {
       trouble_ = Trouble::kHalted;
@@ -113,7 +124,7 @@ class ServerTask final : public TaskLife {
   }
 
   absl::Status Fence(const proto::Fence& fence) {
-    TETHYS_RETURN_IF_ERROR(server_.Fence(fence));
+    if (const absl::Status fenced = server_.Fence(fence); !fenced.ok()) return Left(fenced);
     // Sends the records of applied pushes before the answer, because the chief uses them to settle the
     // worker's leases on batches.
     session_.Beat();

@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/cluster/job_plan.h"
+#include "runtime/shape/job_shape.h"
 
 namespace tethys {
 namespace {
@@ -28,6 +29,7 @@ ShardCopies::ShardCopies(Options options, const proto::JobPlan& plan, int server
       server_(server),
       primary_(PrimaryOf(plan.placement(), server)),
       backup_(BackupOf(plan.placement(), server)),
+      leased_(TraitsOf(plan.job()).leases()),
       handshake_(HandshakeOf(plan, proto::PS, server)),
       served_(std::move(served)) {}
 
@@ -36,17 +38,19 @@ absl::StatusOr<std::unique_ptr<ShardCopies>> ShardCopies::Create(Options options
                                                                  std::shared_ptr<ServedStore> served) {
   std::unique_ptr<ShardCopies> copies(new ShardCopies(std::move(options), plan, server, std::move(served)));
   TETHYS_ASSIGN_OR_RETURN(ShardLayout layout, LayoutOf(plan, copies->primary_));
-  const int slots = static_cast<int>(copies->served_->store->values().size()) - 1;
-  TETHYS_ASSIGN_OR_RETURN(copies->kept_,
-                          ShardCopy::Create(std::move(layout), copies->primary_, server, slots));
+  TETHYS_ASSIGN_OR_RETURN(copies->kept_, copies->NewCopy(std::move(layout), copies->primary_));
   return copies;
+}
+
+absl::StatusOr<std::shared_ptr<ShardCopy>> ShardCopies::NewCopy(ShardLayout layout, int primary) const {
+  const int slots = static_cast<int>(served_->store->values().size()) - 1;
+  return ShardCopy::Create(std::move(layout), primary, server_, slots, /*with_book=*/leased_);
 }
 
 // --------------------------------------------------------------------------------------------- on the loop
 
 absl::Status ShardCopies::ExpectShards() {
-  const int slots = static_cast<int>(served_->store->values().size()) - 1;
-  TETHYS_ASSIGN_OR_RETURN(own_, ShardCopy::Create(served_->store->layout(), server_, server_, slots));
+  TETHYS_ASSIGN_OR_RETURN(own_, NewCopy(served_->store->layout(), server_));
   restored_.reset();
   MutexLock lock(mu_);
   taken_ = false;
@@ -86,7 +90,7 @@ absl::StatusOr<absl::optional<Frame>> ShardCopies::Take(int sender, const Frame&
 
 absl::Status ShardCopies::Restore() {
   ParameterStore& store = *served_->store;
-  TETHYS_RETURN_IF_ERROR(store.SetVersion(*own_->version()));
+  TETHYS_RETURN_IF_ERROR(leased_ ? store.TakeBook(own_->Whole()) : store.SetVersion(*own_->version()));
   TETHYS_RETURN_IF_ERROR(store.ForEachShard([&](int slot, int64_t begin, absl::Span<float> out) {
     TETHYS_ASSIGN_OR_RETURN(const Range local, store.layout().ToLocal(begin, out.size()));
     std::copy_n(own_->values(slot) + local.begin, local.count, out.begin());
@@ -105,6 +109,17 @@ void ShardCopies::Copy(Range local, int64_t version) {
   if (sender_ != nullptr) sender_->Add(version, local);
 }
 
+void ShardCopies::CopyAll(int64_t number, const proto::PushBook& book) {
+  MutexLock lock(sender_mu_);
+  if (sender_ != nullptr) sender_->Send(number, book.SerializeAsString());
+}
+
+void ShardCopies::NoteCopied(int64_t number) {
+  MutexLock lock(mu_);
+  copied_ = std::max(copied_, number);
+  changed_.NotifyAll();
+}
+
 // -------------------------------------------------------------------------------------- on another thread
 
 absl::Status ShardCopies::Join(const proto::Form& form, bool restores, Nanoseconds patience) {
@@ -115,6 +130,7 @@ absl::Status ShardCopies::Join(const proto::Form& form, bool restores, Nanosecon
   if (served_->store->layout().shards().empty()) return absl::OkStatus();
   {
     MutexLock lock(mu_);
+    generation_ = form.group().generation();
     offered_ = false;
   }
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<CopySender> sender,
@@ -124,20 +140,27 @@ absl::Status ShardCopies::Join(const proto::Form& form, bool restores, Nanosecon
                             offered_ = true;
                             changed_.NotifyAll();
                           }));
-  sender->Offer(form.step());
+  CopySender& offers = *sender;
   {
     MutexLock lock(sender_mu_);
     sender_ = std::move(sender);
+  }
+  if (leased_) {
+    const StoreCopy copy = options_.offer();
+    offers.Offer(copy.number, copy.book.SerializeAsString());
+  } else {
+    offers.Offer(form.step(), "");
   }
   return Await(&ShardCopies::offered_, wait, backup_, "did not take the copy");
 }
 
 absl::Status ShardCopies::GiveBack(const proto::Form& form, const Wait& wait) {
   if (kept_->layout().shards().empty()) return absl::OkStatus();
-  if (kept_->version() != form.step()) {
+  const bool has = leased_ ? kept_->version().has_value() : kept_->version() == form.step();
+  if (!has) {
     return absl::FailedPreconditionError(
-        absl::StrCat("server ", server_, " is to give server ", primary_, " its shards of step ", form.step(),
-                     " back, but ",
+        absl::StrCat("server ", server_, " is to give server ", primary_, " its shards",
+                     leased_ ? "" : absl::StrCat(" of step ", form.step()), " back, but ",
                      kept_->version().has_value() ? absl::StrCat("its copy is of step ", *kept_->version())
                                                   : "it has no copy"));
   }
@@ -151,7 +174,8 @@ absl::Status ShardCopies::GiveBack(const proto::Form& form, const Wait& wait) {
                             given_back_ = true;
                             changed_.NotifyAll();
                           }));
-  sender->Offer(form.step());
+  leased_ ? sender->Offer(*kept_->version(), kept_->Whole().book.SerializeAsString())
+          : sender->Offer(form.step(), "");
   return Await(&ShardCopies::given_back_, wait, primary_, "did not take its shards back");
 }
 
@@ -206,6 +230,15 @@ absl::Status ShardCopies::Await(bool ShardCopies::*done, const Wait& wait, int s
     return absl::DeadlineExceededError(absl::StrCat("server ", server_, ": server ", server, " on ", host,
                                                     " ", what, " within ", ToSeconds(wait.patience),
                                                     " s (timeouts.start)"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShardCopies::AwaitCopied(int64_t number) {
+  MutexLock lock(mu_);
+  while (copied_ < number) {
+    if (halted_ >= generation_) return absl::AbortedError("the chief halted the group of servers");
+    changed_.Wait(mu_);
   }
   return absl::OkStatus();
 }

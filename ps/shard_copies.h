@@ -8,6 +8,10 @@
 // When a group forms, each server offers its shards to its backup, and serves workers only once the backup
 // has them. A server that replaces a lost server first takes its shards from its backup. Used by
 // parameter_server.cc.
+//
+// In lock step, the versions of copies are the steps of the job, and all servers of a group have the same. If
+// workers train on leases, each server counts its copies (copied_pushes.h), and a replacement goes on with
+// the newest copy.
 #ifndef TETHYS_PS_SHARD_COPIES_H_
 #define TETHYS_PS_SHARD_COPIES_H_
 
@@ -33,6 +37,8 @@ class ShardCopies {
     std::function<void(int64_t version)> on_copied;
     // Called on any thread: another server refuses a copy, so the job cannot continue. Must not block.
     std::function<void(const absl::Status&)> on_refused;
+    // Workers on leases: called by Join; returns ParameterStore::OfferCopy. May block.
+    std::function<StoreCopy()> offer;
   };
 
   // Errors of ShardCopy::Create. `served` is the store of the server with the index `server`.
@@ -55,8 +61,11 @@ class ShardCopies {
   void StepBack(int64_t version) { kept_->StepBack(version); }
   // From now on takes the server's own shards from its backup.
   absl::Status ExpectShards();
-  // StoreActions::Copy.
+  // StoreActions::Copy and CopyAll.
   void Copy(Range local, int64_t version);
+  void CopyAll(int64_t number, const proto::PushBook& book);
+  // The store knows that the backup has the copy with this number (ParameterStore::OnCopied).
+  void NoteCopied(int64_t number);
 
   // ---- Another thread calls these functions, one at a time. They block.
 
@@ -66,6 +75,8 @@ class ShardCopies {
   // another server did not answer within `patience`. FailedPrecondition: the primary is to be restored, but
   // this server has no copy of the version.
   absl::Status Join(const proto::Form& form, bool restores, Nanoseconds patience);
+  // Blocks until the backup has the copy with this number. Aborted: the group was halted.
+  absl::Status AwaitCopied(int64_t number);
   // Ends the streams to other servers.
   void Leave();
 
@@ -84,6 +95,7 @@ class ShardCopies {
     Nanoseconds until = 0;
   };
   absl::Status GiveBack(const proto::Form& form, const Wait& wait);
+  absl::StatusOr<std::shared_ptr<ShardCopy>> NewCopy(ShardLayout layout, int primary) const;
   absl::Status Restore();
   // Waits until `done` is true. `server` `what`: what another server did not do, for the error.
   absl::Status Await(bool ShardCopies::*done, const Wait& wait, int server, absl::string_view what);
@@ -92,6 +104,7 @@ class ShardCopies {
   const int server_;
   const int primary_;
   const int backup_;
+  const bool leased_;                 // True: workers train on leases.
   const proto::Handshake handshake_;  // Without the numbers of this process and of the group.
   const std::shared_ptr<ServedStore> served_;
   std::shared_ptr<ShardCopy> kept_;  // Used on the loop; while its values are given back, no version arrives.
@@ -103,8 +116,10 @@ class ShardCopies {
 
   Mutex mu_;  // The senders' callbacks acquire mu_.
   CondVar changed_;
-  uint32_t halted_ ABSL_GUARDED_BY(mu_) = 0;  // The latest generation of a Halt.
-  bool taken_ ABSL_GUARDED_BY(mu_) = false;   // The server has taken its shards.
+  uint32_t generation_ ABSL_GUARDED_BY(mu_) = 0;  // Of the group that the server joined last.
+  uint32_t halted_ ABSL_GUARDED_BY(mu_) = 0;      // The latest generation of a Halt.
+  int64_t copied_ ABSL_GUARDED_BY(mu_) = 0;       // The newest number of NoteCopied.
+  bool taken_ ABSL_GUARDED_BY(mu_) = false;       // The server has taken its shards.
   bool given_back_ ABSL_GUARDED_BY(mu_) = false;
   bool offered_ ABSL_GUARDED_BY(mu_) = false;
 };

@@ -10,15 +10,21 @@
 //
 //   versions complete:   7       7       7 8     7 8       8 9
 //   arriving:                8 ..    -       9 ..      -
+//
+// If the primary applies whole pushes (workers on leases), a version is the number of a copy, and its first
+// frame is the book of the pushes that its values contain (proto/shard_copy.proto); the payload of this frame
+// is the message, and its arena the one behind the last slot.
 #ifndef TETHYS_PS_SHARD_COPY_H_
 #define TETHYS_PS_SHARD_COPY_H_
 
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/types/optional.h"
+#include "ps/copied_pushes.h"
 #include "ps/payload.h"
 #include "ps/shard_layout.h"
 #include "runtime/base/status.h"
@@ -29,10 +35,11 @@ namespace tethys {
 
 class ShardCopy {
  public:
-  // `layout`: of the primary's shards. ResourceExhausted: the host of `backup`, the server that keeps the
-  // copy, has too little memory for two versions of the parameters and `slots` slots.
+  // `layout`: of the primary's shards. `with_book`: versions have books. ResourceExhausted: the host of
+  // `backup`, the server that keeps the copy, has too little memory for two versions of the parameters and
+  // `slots` slots.
   static absl::StatusOr<std::unique_ptr<ShardCopy>> Create(ShardLayout layout, int primary, int backup,
-                                                           int slots);
+                                                           int slots, bool with_book);
 
   // Takes a frame; true if the version of the frame is complete. A frame of a version that was complete
   // before, or of an earlier version, changes nothing. An error changes nothing. InvalidArgument: the frame
@@ -47,6 +54,9 @@ class ShardCopy {
   const float* values(int arena) const { return images_[newest_].arenas[arena].data(); }
   int arenas() const { return static_cast<int>(images_[0].arenas.size()); }
   const ShardLayout& layout() const { return layout_; }
+  // With books: the number of the newest complete version and its book, with all records that are left.
+  // Requires a version.
+  StoreCopy Whole() const;
 
   // The primary has stepped back to `version` (ParameterStore::StepBack). Keeps the values of this version as
   // the newest version if the copy has them; otherwise the copy has no version from then on.
@@ -56,18 +66,28 @@ class ShardCopy {
   struct Image {
     std::vector<Arena> arenas;
     absl::optional<int64_t> version;  // Absent: incomplete.
+    proto::PushBook book;             // Without records once the version is complete.
   };
 
-  ShardCopy(ShardLayout layout, int primary) : layout_(std::move(layout)), primary_(primary) {}
+  ShardCopy(ShardLayout layout, int primary, bool with_book)
+      : layout_(std::move(layout)), primary_(primary), with_book_(with_book) {}
   absl::Status Check(const Frame& frame, PayloadPieces payload) const;
+  bool IsBook(const Frame& frame) const {
+    return with_book_ && frame.step == static_cast<uint64_t>(arenas());
+  }
+  absl::Status CheckValues(const Frame& frame, PayloadPieces payload) const;
+  absl::Status TakeBook(const Frame& frame, PayloadPieces payload);
+  absl::Status Refusal(const Frame& frame, const std::string& why) const;
 
   const ShardLayout layout_;
   const int primary_;
+  const bool with_book_;
   std::array<Image, 2> images_;
   int newest_ = 0;        // The image with the newest complete version, if any version is complete.
   int64_t arriving_ = 0;  // The version that arrives in the other image.
   uint64_t last_ = 0;     // Number of the last frame of the arriving version; 0: none arrives.
   int64_t taken_ = 0;     // Elements of the arriving version so far.
+  PushLog log_;           // The newest records of the newest complete version.
 };
 
 }  // namespace tethys

@@ -8,6 +8,7 @@
 
 #include "absl/types/span.h"
 #include "proto/chief.pb.h"
+#include "proto/shard_copy.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/optim/optimizer_kind.h"
 #include "runtime/optim/schedule.h"
@@ -37,8 +38,8 @@ struct StoreConfig {
   // the memory for parameters and slots, and copies all values that an update changes. True for jobs that
   // form new groups (FormsNewGroups in runtime/cluster/job_plan.h).
   bool keeps_undo = false;
-  // Bulk-synchronous: true if another server keeps a copy of the shards. The last answers of a step then wait
-  // until this server has the copy (ParameterStore::OnCopied).
+  // True if another server keeps a copy of the shards. In lock step, the last answers of a step then wait
+  // until this server has the copy (ParameterStore::OnCopied); otherwise all answers do.
   bool copied = false;
 };
 
@@ -83,9 +84,12 @@ class StoreActions {
   virtual void Record(const proto::AppliedPush& push) = 0;
   virtual void Reply(const ParameterReply& reply) = 0;
   virtual void ReplyNorm(const NormReply& reply) = 0;
-  // Called with StoreConfig::copied only: the elements of `local` have their values of `version`, which the
-  // open update makes. They change again only after ParameterStore::OnCopied.
+  // Called with StoreConfig::copied in lock step only: the elements of `local` have their values of
+  // `version`, which the open update makes. They change again only after ParameterStore::OnCopied.
   virtual void Copy(Range /*local*/, int64_t /*version*/) {}
+  // Called with StoreConfig::copied otherwise: all elements have the values of the copy with this number,
+  // which contains the pushes of `book`. They change again only after ParameterStore::OnCopied.
+  virtual void CopyAll(int64_t /*number*/, const proto::PushBook& /*book*/) {}
   // Called when the job cannot continue: non-finite gradients, or a failed update.
   virtual void Fail(const absl::Status& status) = 0;
 };

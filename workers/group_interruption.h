@@ -1,11 +1,12 @@
-// Interrupts what a worker does together with the other members of its group, when the chief halts the group.
-// Thread-safe. Nothing blocks, except for the callbacks of an Interruption.
+// Interrupts what a worker does together with the other members of its group, when the chief halts the group,
+// and tells it of moved servers. Thread-safe. Nothing blocks, except for the callbacks of an Interruption.
 #ifndef TETHYS_WORKERS_GROUP_INTERRUPTION_H_
 #define TETHYS_WORKERS_GROUP_INTERRUPTION_H_
 
 #include <cstdint>
 #include <memory>
 
+#include "ps/server_moves.h"
 #include "runtime/base/interruption.h"
 #include "runtime/base/mutex.h"
 
@@ -26,7 +27,10 @@ class GroupInterruption {
   // Aborted if the newest group was halted.
   absl::Status Check() const;
 
+  ServerMoves& moves() { return moves_; }
+
  private:
+  ServerMoves moves_;
   mutable Mutex mu_;
   uint32_t generation_ ABSL_GUARDED_BY(mu_) = 0;
   uint32_t halted_ ABSL_GUARDED_BY(mu_) = 0;                    // The latest generation of a Halt.

@@ -104,7 +104,7 @@ absl::Status Trainer::Connect(const proto::Form& form, RingListener& listener, c
   const bool first = !applied_.has_value() && !copy.is_behind(place_.rank);
   const Nanoseconds deadline =
       first ? ready_before_ : clock_.Now() + FromSeconds(setup_.plan().job().timeouts().start());
-  GroupHandover handover{.slots = slots_, .interruption = &interruption};
+  GroupHandover handover{.slots = slots_, .interruption = &interruption, .moves = &interruption_.moves()};
   handover.connected = [&](Communicator& group) {
     const Nanoseconds begin = clock_.Now();
     const absl::Status copied = Copy(group, copy, staged);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "collectives/ring_communicator.h"
+#include "ps/client_options.h"
 #include "ps/data_stream.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/process.h"
@@ -28,9 +29,12 @@ class Worker final : public TaskLife {
         clock_(clock),
         course_(course),
         orders_(orders) {
-    session.CallOnHalt([this](const proto::Halt& halt) { interruption_.OnHalt(halt.generation()); });
+    session.CallAtOnce([this](const proto::ToTask& order) {
+      if (order.has_halt()) interruption_.OnHalt(order.halt().generation());
+      if (order.has_servers()) interruption_.moves().Move(AddressesOf(order.servers().server()));
+    });
   }
-  ~Worker() override { session_.CallOnHalt(nullptr); }
+  ~Worker() override { session_.CallAtOnce(nullptr); }
 
   absl::Status SetUp(const proto::Setup& setup) override {
     TETHYS_ASSIGN_OR_RETURN(trainer_, Trainer::Create(options_, setup, session_, interruption_, clock_));

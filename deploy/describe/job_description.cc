@@ -299,7 +299,9 @@ std::string TrafficTable(const proto::JobPlan& plan, const Model& model,
       add(GroupName(group), workers * group.elements * kFloatBytes, "for a step of every worker");
       if (!CopiesShards(plan)) continue;
       add(GroupName(group), (1 + plan.slot_size()) * group.elements * kFloatBytes,
-          "parameters and slots to the next server (replicas: 2)");
+          TraitsOf(plan.job()).leases()
+              ? "parameters and slots to the next server, at least once (replicas: 2)"
+              : "parameters and slots to the next server (replicas: 2)");
     }
   } else if (workers > 1) {
     for (const WorkerTraffic& traffic : MirroredTraffic(plan, model, worker_hosts)) {

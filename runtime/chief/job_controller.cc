@@ -52,6 +52,7 @@ JobController::JobController(proto::JobPlan plan, proto::TrainingState state, bo
       losses_(plan_, roster_, running_, now),
       pulses_(planner_.leased()),
       group_(plan_, roster_),
+      servers_(plan_, roster_),
       checkpoints_(plan_, state_),
       evaluation_(LabelsOfSample(plan_), plan_.job().data().classes()),
       pause_(roster_, running_) {
@@ -152,6 +153,11 @@ void JobController::Continue(Nanoseconds now, Actions& actions) {
     course_.Regroup(false, false);
     group_.Halt(held_.next(), now, actions);
     return Proceed(now, actions);
+  }
+  if (next != Next::kReportEpoch &&
+      (servers_.stage() != ServerMembership::Stage::kFormed || servers_.broken())) {
+    course_.Regroup(false, false);
+    return RegroupServers(now, actions);
   }
   switch (next) {
     case Next::kValidate:
@@ -257,6 +263,7 @@ void JobController::OnApplied(TaskId id, const proto::AppliedPushes& applied, Ac
       held_.AddPush(id.index, push);
       continue;
     }
+    if (servers_.active() && !servers_.IsNew(id, push)) continue;
     actions.push_back(WriteJournal{journal::Applied(id.index, push)});
     running_.leases().Applied(id.index, running_.Positions(push.sample_begin(), push.sample_count()));
   }

@@ -44,6 +44,7 @@
 #include "runtime/chief/roster.h"
 #include "runtime/chief/running_segment.h"
 #include "runtime/chief/segment_planner.h"
+#include "runtime/chief/server_membership.h"
 #include "runtime/chief/statistics_book.h"
 #include "runtime/chief/task_losses.h"
 
@@ -169,6 +170,10 @@ class JobController {
   bool SparedWithMost(TaskId id, const std::vector<TaskId>& silent, Nanoseconds patience,
                       Nanoseconds now) const;
 
+  // Functions for groups of servers (job_controller_servers.cc).
+  void RegroupServers(Nanoseconds now, Actions& actions);
+  void ServersFormed(Nanoseconds now, Actions& actions);
+
   // Functions for the stages of the job. Advance leaves the current phase once the job waits for no more
   // tasks in this phase.
   void Advance(Nanoseconds now, Actions& actions);
@@ -223,9 +228,10 @@ class JobController {
   PulseBook pulses_;
   QualitySums epoch_sums_;
 
-  // State of the groups of workers.
+  // State of the groups of workers, or of servers.
   GroupMembership group_;
   HeldRecords held_;
+  ServerMembership servers_;
 
   // State of saves, evaluations and pauses.
   CheckpointCoordinator checkpoints_;

@@ -145,7 +145,8 @@ int64_t JobController::LastStep() const {
 
 void JobController::OnHalted(TaskId id, const proto::Halted& halted, Nanoseconds now, Actions& actions) {
   TaskState& task = roster_.at(id);
-  if (!group_.active() || !course_.training_begun()) {
+  const bool of_servers = servers_.active() && id.role == proto::PS;
+  if ((!group_.active() && !of_servers) || !course_.training_begun()) {
     proto::Failure failure;
     failure.set_message(halted.reason().empty() ? "it left its group" : halted.reason());
     failure.set_step(halted.applied());
@@ -154,6 +155,10 @@ void JobController::OnHalted(TaskId id, const proto::Halted& halted, Nanoseconds
   }
   // Ignores an answer about an earlier group: the task has been asked to join a later group since.
   if (task.generation == 0 || halted.generation() != task.generation) return;
+  if (of_servers) {
+    servers_.OnHalted(id, halted);
+    return RegroupServers(now, actions);
+  }
   const int64_t most = LastStep();
   const auto impossible = [&](bool has, int64_t steps) {
     return has && (steps < held_.next() || steps > most);
@@ -216,9 +221,14 @@ std::vector<TaskId> JobController::GivenUp(const std::vector<TaskId>& silent, Na
   std::vector<TaskId> given_up;
   for (const TaskId id : silent) {
     const Nanoseconds patience = PatienceFor(id).time;
-    const bool spared = Survives(id) && (group_.active() ? group_.Spared(id, silent, patience, now)
-                                                         : SparedWithMost(id, silent, patience, now));
-    if (!spared) given_up.push_back(id);
+    bool spared = false;
+    if (group_.active()) {
+      spared = group_.Spared(id, silent, patience, now);
+    } else {
+      spared = SparedWithMost(id, silent, patience, now) ||
+               (id.role == proto::PS && servers_.Spared(id, silent, patience, now));
+    }
+    if (!Survives(id) || !spared) given_up.push_back(id);
   }
   return given_up;
 }

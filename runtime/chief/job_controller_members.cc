@@ -85,7 +85,9 @@ void JobController::OnJoin(TaskId id, uint32_t incarnation, const proto::Join& j
   task.member.set_host(join.host());
   task.member.set_data_address(join.data_address());
   actions.push_back(WriteJournal{journal::Member(task.member)});
-  if (roster_.late(id) && !losses_.asking(id)) SetUp({id}, now, actions);
+  // A worker is set up once all servers are there (ServersFormed).
+  const bool waits = id.role == proto::WORKER && servers_.stage() != ServerMembership::Stage::kFormed;
+  if (roster_.late(id) && !losses_.asking(id) && !waits) SetUp({id}, now, actions);
   Advance(now, actions);
 }
 
@@ -110,8 +112,10 @@ void JobController::SetUp(const std::vector<TaskId>& ids, Nanoseconds now, Actio
   setup.set_seconds_left(ToSeconds(std::max<Nanoseconds>(0, begin + start_timeout_ - now)));
   *form.mutable_form()->mutable_group() = roster_.Group();
   form.mutable_form()->set_step(state_.step());
-  // In lock step, a replacement gets Form later, once the group is halted.
-  const bool joins_later = group_.active() && course_.training_begun();
+  // In lock step, a replacement gets Form later, once the group is halted; so does the replacement of a
+  // server.
+  const bool server = !ids.empty() && ids[0].role == proto::PS;
+  const bool joins_later = (group_.active() || server) && course_.training_begun();
   const bool on_servers = TraitsOf(plan_.job()).servers();
   for (const TaskId id : ids) {
     // A replacement that holds parameters takes them from another task, not from the checkpoint.
@@ -173,6 +177,7 @@ void JobController::OnReady(TaskId id, const proto::Ready& ready, Nanoseconds no
   task.ready = true;
   task.setup_ns = ready.setup_ns();
   if (group_.active() && roster_.late(id)) return Regroup(now, actions);
+  if (id.role == proto::PS && roster_.late(id)) return RegroupServers(now, actions);
   Advance(now, actions);
 }
 
@@ -183,7 +188,11 @@ void JobController::OnFormed(TaskId id, const proto::Formed& formed, Nanoseconds
   // The summary names the exchange of gradients that the first group, which contains all workers, has chosen.
   if (!formed.exchange().empty() && !course_.training_begun())
     own_.set_exchange(formed.exchange().substr(0, kMaxExchangeText));
-  if (course_.phase() == JobPhase::kRegroup) {
+  if (servers_.active() && id.role == proto::PS && course_.training_begun()) {
+    if (servers_.OnFormed(id)) ServersFormed(now, actions);
+    return;
+  }
+  if (course_.phase() == JobPhase::kRegroup && group_.active()) {
     if (group_.OnFormed(id)) GroupFormed(now, actions);
     return;
   }
@@ -216,8 +225,8 @@ void JobController::OnHeartbeat(TaskId id, const proto::Heartbeat& heartbeat, Na
 
 // In lock step, the loss of a task before training begins ends the job.
 bool JobController::Survives(TaskId id) const {
-  const bool in_group = group_.active() && course_.training_begun();
-  return id.role == proto::WORKER ? planner_.leased() || in_group : in_group && CopiesShards(plan_);
+  const bool begun = course_.training_begun(), in_group = group_.active() && begun;
+  return id.role == proto::WORKER ? planner_.leased() || in_group : begun && CopiesShards(plan_);
 }
 
 std::string JobController::LossText(TaskId id, const std::string& reason) const {
@@ -253,7 +262,11 @@ void JobController::Lose(TaskId id, const std::string& reason, Nanoseconds now, 
     group_.OnLost(id, text);
     return Regroup(now, actions);
   }
-  if (roster_.workers_left() == 0 && !losses_.awaits_replacement()) {
+  if (id.role == proto::PS) {
+    servers_.OnLost(id, text);
+    return RegroupServers(now, actions);
+  }
+  if (roster_.workers_left() == 0 && !losses_.awaits_replacement(proto::WORKER)) {
     return Fail(absl::UnavailableError(absl::StrCat(
                     text, "; no worker is left, and max_restarts (", plan_.job().max_restarts(),
                     ") is used up: start the job again with --resume to go on from the last checkpoint")),
@@ -270,7 +283,8 @@ void JobController::OnFenced(const proto::Fenced& fenced, Nanoseconds now, Actio
       return;
     case TaskLosses::Answer::kLostIsFenced:
       losses_.Settle(id, actions);
-      if (roster_.at(id).joined) SetUp({id}, now, actions);
+      if (roster_.at(id).joined && servers_.stage() == ServerMembership::Stage::kFormed)
+        SetUp({id}, now, actions);
       break;
     case TaskLosses::Answer::kEnrolled:
       if (!roster_.late(id)) break;  // The replacement was lost while servers enrolled it.
@@ -342,6 +356,7 @@ void JobController::OnTick(Nanoseconds now, Actions& actions) {
   LoseFailed(now, actions);
   pause_.OnTick(now, actions);
   Regroup(now, actions);
+  RegroupServers(now, actions);
   if (failure_.Due(now)) return Stop(failure_.status(), failure_.culprit(), now, actions);
   if (course_.training_begun() && now - own_.last_progress_ns() >= kProgressInterval)
     ReportProgress(now, actions);
@@ -376,6 +391,15 @@ void JobController::CheckMembers(Nanoseconds now, Actions& actions) {
       forms ? start_timeout_ + kReportTime : FromSeconds(plan_.job().timeouts().step());
   if (const auto overdue = group_.Overdue(answer, now); overdue.has_value() && !failure_.any()) {
     OnLost(overdue->task, absl::DeadlineExceededError(overdue->why), now, actions);
+  }
+  const bool servers_form = servers_.stage() == ServerMembership::Stage::kForming;
+  const Nanoseconds most_asked = servers_form ? start_timeout_ + kReportTime : answer;
+  if (const auto overdue = servers_.Overdue(most_asked, now); overdue.has_value() && !failure_.any()) {
+    OnLost(
+        *overdue,
+        absl::DeadlineExceededError(absl::StrCat("it did not ", servers_form ? "join the new" : "leave its",
+                                                 " group within ", ToSeconds(most_asked), " s")),
+        now, actions);
   }
   const std::string patience = absl::StrCat("within ", ToSeconds(start_timeout_), " s (timeouts.start)");
   if (planner_.leased() && roster_.workers_left() == 0 && now - losses_.last() > start_timeout_) {

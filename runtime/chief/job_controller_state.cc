@@ -25,6 +25,7 @@ void JobController::Save(proto::ChiefState& state) const {
   checkpoints_.Save(*state.mutable_save());
   evaluation_.Save(*state.mutable_evaluation());
   pulses_.Save(*state.mutable_pulse());
+  if (servers_.active()) servers_.Save(*state.mutable_servers());
   if (!group_.active()) return;
   group_.Save(*state.mutable_group());
   held_.Save(*state.mutable_held());
@@ -64,6 +65,7 @@ absl::Status JobController::RestoreParts(const proto::ChiefState& state) {
   part("evaluation", evaluation_.Restore(state.evaluation(), workers));
   part("pulse", pulses_.Restore(state.pulse()));
   part("group", group_.Restore(state.group()));
+  part("servers", servers_.Restore(state.servers()));
   part("held", held_.Restore(state.held(), workers, ServersWithShards(plan_.placement())));
 
   const proto::TrainingState& training = state.training();
@@ -105,9 +107,12 @@ absl::Status JobController::CheckStages() const {
   check.That(!course_.evaluating() || (evaluation_.id() > 0 && evaluation_.id() == own_.order_id()),
              "the job evaluates, but the evaluation is not the last order");
   const bool regroups = phase == JobPhase::kRegroup;
-  check.That(!regroups || group_.active(), "a group forms, which this job never does");
-  check.That(ending() || regroups == (group_.stage() != GroupMembership::Stage::kFormed),
+  check.That(!regroups || group_.active() || servers_.active(), "a group forms, which this job never does");
+  check.That(ending() || !group_.active() || regroups == (group_.stage() != GroupMembership::Stage::kFormed),
              "a group forms outside the phase for forming groups, or no group forms in this phase");
+  check.That(
+      ending() || !servers_.active() || !regroups || servers_.stage() != ServerMembership::Stage::kFormed,
+      "the job waits for a group of servers, but none forms");
   const bool holds = group_.active() && course_.training_begun() && !ending();
   check.That(!holds || (held_.next() >= state_.step() && held_.newest() <= LastStep()),
              "the records that are held concern steps outside the segment");

@@ -62,8 +62,8 @@ absl::Status CheckMember(TaskId id, bool survives, const proto::TaskRecord& save
         TaskName(id.role, id.index),
         " has a replacement in this state, but this job does not survive the loss of this task"));
   }
-  // In lock step a lost task is a member until a new group forms.
-  const bool stays = survives && !membership.leased();
+  // In lock step a lost task is a member until a new group forms; a lost server always is.
+  const bool stays = survives && (!membership.leased() || id.role == proto::PS);
   const bool fits = !membership.Has(id) ? own > newest || (saved.lost() && own == newest)
                     : stays             ? own >= newest
                                         : !saved.lost() && own == newest;
@@ -132,7 +132,7 @@ void Roster::Lose(TaskId id) {
   task.lost = task.gone = true;
   task.joined = task.ready = task.formed = false;
   task.last_heard = 0;
-  if (!membership_.leased() || !membership_.Has(id)) return;
+  if (!membership_.leased() || id.role != proto::WORKER || !membership_.Has(id)) return;
   absl::StatusOr<Membership> next = membership_.Remove(id);
   TETHYS_CHECK(next.ok(), next.status().message());
   membership_ = *std::move(next);

@@ -58,8 +58,8 @@ struct TaskState {
 // A task takes part if it is a member and its process is the one that the membership names.
 //
 // Invariant: a task takes part unless it is lost, or is a replacement that does not take part yet. If workers
-// train on leases, a lost worker is no member. In lock step, a lost worker or server stays a member until a
-// new group forms.
+// train on leases, a lost worker is no member. Otherwise a lost worker or server stays a member until a new
+// group forms.
 class Roster {
  public:
   // A task is shown as silent if nothing was heard from it for this time.

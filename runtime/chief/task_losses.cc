@@ -92,6 +92,24 @@ void TaskLosses::SendToServers(proto::Fence& fence, Actions& actions) {
   for (const TaskId server : roster_.Present(proto::PS)) actions.push_back(SendOrder{server, order});
 }
 
+std::vector<proto::Fence> TaskLosses::Fences() const {
+  std::vector<proto::Fence> fences;
+  for (const auto& [id, question] : questions_) {
+    if (question.fence.incarnation() != 0) fences.push_back(question.fence);
+  }
+  return fences;
+}
+
+void TaskLosses::AskAgain(Actions& actions) {
+  for (auto& [id, question] : questions_) {
+    if (question.fence.incarnation() == 0) continue;
+    if (question.unanswered > 0) question.unanswered = roster_.membership().Count(proto::PS);
+    proto::ToTask order;
+    *order.mutable_fence() = question.fence;
+    for (const TaskId server : roster_.Present(proto::PS)) actions.push_back(SendOrder{server, order});
+  }
+}
+
 TaskLosses::Answer TaskLosses::OnFenced(const proto::Fenced& fenced) {
   const auto it = questions_.find({proto::WORKER, fenced.worker()});
   if (it == questions_.end()) return Answer::kNotYet;
@@ -169,7 +187,7 @@ void TaskLosses::TakesPart(TaskId id, Nanoseconds now, Actions& actions) {
   Replaced(id, now, actions);
 }
 
-bool TaskLosses::awaits_replacement() const {
+bool TaskLosses::awaits_replacement(proto::Role role) const {
   struct Loss {
     double seconds = 0;
     TaskId task;
@@ -189,10 +207,12 @@ bool TaskLosses::awaits_replacement() const {
   return std::any_of(roster_.tasks().begin(), roster_.tasks().end(), [&](const auto& entry) {
     const auto& [id, task] = entry;
     const uint32_t incarnation = task.member.incarnation();
-    return task.lost && (task.candidate > incarnation ||
-                         std::any_of(replaced.begin(), replaced.end(), [&, id = id](const Loss& loss) {
-                           return loss.task == id && loss.incarnation == incarnation;
-                         }));
+    const bool asked = role == proto::ROLE_UNKNOWN || id.role == role;
+    return task.lost && asked &&
+           (task.candidate > incarnation ||
+            std::any_of(replaced.begin(), replaced.end(), [&, id = id](const Loss& loss) {
+              return loss.task == id && loss.incarnation == incarnation;
+            }));
   });
 }
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "proto/chief.pb.h"
 #include "proto/chief_state.pb.h"
@@ -48,6 +49,11 @@ class TaskLosses {
   // request about the worker.
   Answer OnFenced(const proto::Fenced& fenced);
 
+  // The last request about each worker that was lost.
+  std::vector<proto::Fence> Fences() const;
+  // Sends these requests again; all servers are to answer those that some have not answered.
+  void AskAgain(Actions& actions);
+
   // Settles each batch that the worker held, by the reports of the servers. Each batch is then used, torn
   // (only some servers applied it) or free again.
   void Settle(TaskId id, Actions& actions);
@@ -58,9 +64,9 @@ class TaskLosses {
   // Lets the replacement take part from now on.
   void TakesPart(TaskId id, Nanoseconds now, Actions& actions);
 
-  // True if a process is about to take a lost task's place: the launcher will start a replacement
-  // (max_restarts), or a replacement was admitted.
-  bool awaits_replacement() const;
+  // True if a process is about to take the place of a lost task, or of a lost task of this role: the launcher
+  // will start a replacement (max_restarts), or a replacement was admitted.
+  bool awaits_replacement(proto::Role role = proto::ROLE_UNKNOWN) const;
   // True if the launcher would replace the next task that is lost.
   bool can_replace() const { return losses_.size() + server_losses_.size() < most_replaced(); }
   // A new process is the job's chief. The launcher has used one of the job's restarts for it.

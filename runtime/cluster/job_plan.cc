@@ -113,7 +113,7 @@ int ServersWithShards(const proto::Placement& placement) {
 }
 
 bool CopiesShards(const proto::JobPlan& plan) {
-  return plan.job().strategy().parameter_server().replicas() > 1 && FormsNewGroups(plan);
+  return plan.job().strategy().parameter_server().replicas() > 1 && SurvivesWorkerLoss(plan);
 }
 
 int BackupOf(const proto::Placement& placement, int server) { return (server + 1) % placement.servers(); }

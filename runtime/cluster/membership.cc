@@ -127,8 +127,7 @@ absl::Status Membership::CheckPlaces() const {
 
 absl::StatusOr<Membership> Membership::Next(TaskId task) const {
   const bool first = Has(task) && IncarnationOf(task) == 0;
-  if (first || (leased_ && task.role == proto::WORKER)) return *this;
-  return NextGeneration();
+  return first || leased_ ? absl::StatusOr<Membership>(*this) : NextGeneration();
 }
 
 absl::StatusOr<Membership> Membership::NextGeneration() const {

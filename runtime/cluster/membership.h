@@ -30,10 +30,10 @@ namespace tethys {
 
 // Invariants:
 // 1. The generation grows by one with every change that all members must learn before they go on: any change
-// of a membership in lock step, or of servers. Adding or removing a worker that trains on leases does not
-// change the generation: only servers must learn of such a change, and they are told to accept or refuse
-// (fence) the frames of that worker. When the first process of a member joins, the generation does not change
-// either.
+// of a membership in lock step, or of the placement. If workers train on leases, a new process of a task does
+// not change the generation: servers are told to accept or refuse (fence) the frames of a worker, and servers
+// have groups of their own (runtime/chief/server_membership.h). When the first process of a member joins, the
+// generation does not change either.
 // 2. The incarnations of an index grow: a process that was removed or replaced does not return.
 // 3. Every shard is placed on a member.
 // 4. A membership in lock step has a worker.
@@ -42,6 +42,8 @@ class Membership {
   // The most changes of a job's membership. The generation's lower bits count memberships; the upper bits are
   // reserved for the number of the chief.
   static constexpr uint32_t kMostChanges = 0xffff;
+  // The generation of the membership with which a job begins.
+  static constexpr uint32_t kFirstGeneration = 1;
 
   // The membership with which a job begins: every task of the plan is a member, but none of its processes has
   // joined.
@@ -107,7 +109,7 @@ class Membership {
   bool leased_ = false;
   bool sharded_ = false;
   int workers_ = 0;  // The number of workers in the plan.
-  uint32_t generation_ = 1;
+  uint32_t generation_ = kFirstGeneration;
   std::map<TaskId, Seat> seats_;  // Every task of the plan.
   std::shared_ptr<const proto::Placement> placement_;
   bool moved_ = false;  // True: the placement differs from the placement in the plan.

@@ -53,6 +53,8 @@ absl::Status TaskCourse::OnOrder(proto::ToTask order) {
     }
     return absl::AbortedError(absl::StrCat("the chief ended the job: ", order.stop().reason()));
   }
+  // The session has passed this order on already (TaskSession::CallAtOnce).
+  if (order.has_servers()) return absl::OkStatus();
   if (order.has_halt()) {
     // Ignores a Halt of an earlier group: the task has been ordered to join a later group since.
     if (order.halt().generation() < generation_) return absl::OkStatus();

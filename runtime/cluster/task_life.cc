@@ -10,6 +10,7 @@
 #include "absl/types/optional.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/process.h"
+#include "runtime/cluster/membership.h"
 #include "runtime/shape/job_shape.h"
 #include "runtime/telemetry/nvml.h"
 #include "runtime/telemetry/resource_sampler.h"
@@ -122,6 +123,8 @@ class Tasks {
     TETHYS_RETURN_IF_ERROR(life_.JoinGroup(form, formed));
     const bool first = !std::exchange(joined_, true);
     if (first) BeatFully();
+    // A replaced server reports the pushes that it took over before it takes part.
+    if (first && form.group().generation() > Membership::kFirstGeneration) session_.Beat();
     formed.set_generation(form.group().generation());
     formed.set_form_ns(clock_.Now() - begin - formed.copy_ns());
     if (first) {

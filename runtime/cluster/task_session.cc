@@ -80,9 +80,9 @@ class GrpcTaskSession final : public TaskSession {
     return absl::optional<proto::ToTask>();
   }
 
-  void CallOnHalt(HaltCallback halted) override {
-    MutexLock lock(halt_mu_);
-    halted_ = std::move(halted);
+  void CallAtOnce(UrgentCallback urgent) override {
+    MutexLock lock(urgent_mu_);
+    urgent_ = std::move(urgent);
   }
 
   void StartBeating(Nanoseconds interval, Fill fill) override {
@@ -259,7 +259,7 @@ class GrpcTaskSession final : public TaskSession {
 
   void TakeIn(proto::ToTask& order) {
     const Nanoseconds now = clock_.Now();
-    if (order.has_halt()) PassOnHalt(order.halt());
+    if (order.has_halt() || order.has_servers()) PassOn(order);
     MutexLock lock(mu_);
     ++heard_;
     ++orders_;
@@ -278,9 +278,9 @@ class GrpcTaskSession final : public TaskSession {
     incoming_changed_.NotifyAll();
   }
 
-  void PassOnHalt(const proto::Halt& halt) {
-    MutexLock lock(halt_mu_);
-    if (halted_) halted_(halt);
+  void PassOn(const proto::ToTask& order) {
+    MutexLock lock(urgent_mu_);
+    if (urgent_) urgent_(order);
   }
 
   void Break(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
@@ -423,8 +423,8 @@ class GrpcTaskSession final : public TaskSession {
   Mutex beat_mu_;  // Locked before mu_ if both are held.
   Fill fill_ ABSL_GUARDED_BY(beat_mu_);
 
-  Mutex halt_mu_;  // Never locked together with another lock of the session.
-  HaltCallback halted_ ABSL_GUARDED_BY(halt_mu_);
+  Mutex urgent_mu_;  // Never locked together with another lock of the session.
+  UrgentCallback urgent_ ABSL_GUARDED_BY(urgent_mu_);
 
   Mutex mu_;
   CondVar incoming_changed_;

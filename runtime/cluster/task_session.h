@@ -58,12 +58,12 @@ class TaskSession {
   // The next order, or nullopt if there is none yet.
   virtual absl::StatusOr<absl::optional<proto::ToTask>> Poll() = 0;
 
-  // From now on, calls `halted` for each Halt, on the session's reader thread and before Receive or Poll
-  // returns the order. The task's own thread may not call Receive at that time, because it may be waiting for
-  // a lost member of its group. `halted` must neither block nor use the session. Another call of CallOnHalt
-  // first waits until `halted` does not run, and then replaces it; null ends the calls.
-  using HaltCallback = std::function<void(const proto::Halt& halt)>;
-  virtual void CallOnHalt(HaltCallback halted) = 0;
+  // From now on, calls `urgent` for each Halt and each Servers, on the session's reader thread and before
+  // Receive or Poll returns the order. The task's own thread may not call Receive at that time, because it
+  // may be waiting for a lost member of its group. `urgent` must neither block nor use the session. Another
+  // call of CallAtOnce first waits until `urgent` does not run, and then replaces it; null ends the calls.
+  using UrgentCallback = std::function<void(const proto::ToTask& order)>;
+  virtual void CallAtOnce(UrgentCallback urgent) = 0;
 
   // Sends a heartbeat every `interval` from now on. `fill` completes the heartbeat, and appends to `before`
   // the messages (records, journals) that are sent before the heartbeat. A later call replaces `fill`. Calls

@@ -149,9 +149,6 @@ void CheckReplicas(const proto::Job& job, Problems& problems) {
     problems.AddIf(wrong, "strategy.parameter_server.replicas", absl::StrCat("is ", servers.replicas(), why));
   };
   const bool in_groups = TraitsOf(job).forms_groups;
-  refuse_if(!in_groups,
-            ", but only bulk_synchronous servers keep copies: leave replicas out, or write "
-            "bulk_synchronous {}");
   refuse_if(in_groups && job.device().kind() == proto::Device::CUDA,
             ", but a job on GPUs ends when a process is lost: leave replicas out");
   refuse_if(in_groups && job.elastic().on_loss() == proto::Elastic::END,

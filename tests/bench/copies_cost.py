@@ -4,7 +4,7 @@
 Trains three workers with three servers on Fashion-MNIST, alternately with and without copies, and prints the median time of
 a step of each, the ratio, and the range of the ratios of the rounds.
 
-  tests/bench/copies_cost.py TETHYS [--rounds=7]
+  tests/bench/copies_cost.py TETHYS [--rounds=7] [--consistency=bulk_synchronous]
 """
 import argparse
 import csv
@@ -17,8 +17,10 @@ import lock_step_loss_test  # pylint: disable=wrong-import-position  # It takes 
 import tethys_run  # pylint: disable=wrong-import-position
 
 
-def step_seconds(replicas):
+def step_seconds(replicas, consistency):
     with lock_step_loss_test.lock_step(lock_step_loss_test.SERVERS, 3, f"strategy.parameter_server.replicas={replicas}",
+                                       f"strategy.parameter_server.consistency={consistency}",
+                                       "optimizer.sgd.momentum=0.5",
                                        "strategy.parameter_server.servers=3", "max_restarts=1", epochs=6,
                                        job=tethys_run.JOB) as run:
         run.run()
@@ -28,11 +30,12 @@ def step_seconds(replicas):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--consistency", default="bulk_synchronous")
     flags = parser.parse_args()
-    pairs = [(step_seconds(1), step_seconds(2)) for _ in range(flags.rounds)]
+    pairs = [(step_seconds(1, flags.consistency), step_seconds(2, flags.consistency)) for _ in range(flags.rounds)]
     ratios = [with_copies / without for without, with_copies in pairs]
     without, with_copies = (statistics.median(values) for values in zip(*pairs))
-    print(f"a step takes {without * 1e3:.2f} ms, with copies {with_copies * 1e3:.2f} ms: "
+    print(f"{flags.consistency}: a step takes {without * 1e3:.2f} ms, with copies {with_copies * 1e3:.2f} ms: "
           f"ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}, {flags.rounds} rounds)")
 
 

@@ -34,10 +34,11 @@ import tethys_run  # pylint: disable=wrong-import-position
 MACHINES = ["master", *(f"slave{i}" for i in range(1, 9))]
 CHIEF, WORKER, CROWD, SERVERS = "slave1", "slave3", "slave6", ("slave7", "slave8")
 SERVERS_JOB = ["strategy=parameter_server", "strategy.parameter_server.servers=2"]
+ASYNCHRONOUS = ["strategy.parameter_server.consistency=asynchronous", "optimizer.sgd.momentum=0.5"]
 STRATEGIES = {"mirrored": ["strategy=mirrored"], "ps_sync": SERVERS_JOB,
               "ps_copied": [*SERVERS_JOB, "strategy.parameter_server.replicas=2"],
-              "ps_async": [*SERVERS_JOB, "strategy.parameter_server.consistency=asynchronous",
-                           "optimizer.sgd.momentum=0.5"]}
+              "ps_async": [*SERVERS_JOB, *ASYNCHRONOUS],
+              "ps_async_copied": [*SERVERS_JOB, *ASYNCHRONOUS, "strategy.parameter_server.replicas=2"]}
 # The machine of each victim, and what the command lines of its processes contain.
 VICTIMS = {"worker": (WORKER, "tethys worker "), "ps": (SERVERS[1], "tethys ps "), "chief": (CHIEF, "tethys chief "),
            "machine": (CROWD, "tethys ")}

@@ -40,6 +40,7 @@ proto::JobPlan Plan(absl::string_view strategy) {
       {"mirrored", "mirrored {}"},
       {"ps_sync", "parameter_server { servers: 2 bulk_synchronous {} }"},
       {"ps_async", "parameter_server { servers: 2 asynchronous {} }"},
+      {"ps_async_copied", "parameter_server { servers: 2 replicas: 2 asynchronous {} }"},
       {"ps_stale", "parameter_server { servers: 2 stale_synchronous { bound: 1 } }"},
       {"ps_async_data", "parameter_server { servers: 2 asynchronous {} } } data { sharding: DATA"},
       {"ps_stale_data",

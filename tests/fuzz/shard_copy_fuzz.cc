@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/strip.h"
 #include "ps/shard_copy.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/targets.h"
@@ -15,7 +16,7 @@ namespace {
 constexpr int kPrimary = 1;
 constexpr int kArenas = 2;
 
-std::unique_ptr<ShardCopy> MakeCopy() {
+std::unique_ptr<ShardCopy> MakeCopy(bool with_book) {
   proto::Placement placement;
   placement.set_servers(2);
   for (const Range range : {Range{0, 8}, Range{16, 3}}) {
@@ -25,7 +26,8 @@ std::unique_ptr<ShardCopy> MakeCopy() {
     shard.set_count(range.count);
     shard.set_server(kPrimary);
   }
-  return *ShardCopy::Create(*ShardLayout::Create(placement, kPrimary, 32), kPrimary, 0, kArenas - 1);
+  return *ShardCopy::Create(*ShardLayout::Create(placement, kPrimary, 32), kPrimary, 0, kArenas - 1,
+                            with_book);
 }
 
 Frame TakeFrame(ByteReader& bytes) {
@@ -42,8 +44,10 @@ Frame TakeFrame(ByteReader& bytes) {
 }  // namespace
 
 void FuzzShardCopy(absl::string_view input) {
+  // An input that ends with this byte is for a copy whose versions have books.
+  const bool with_book = absl::ConsumeSuffix(&input, "B");
   ByteReader bytes(input);
-  const auto copy = MakeCopy();
+  const auto copy = MakeCopy(with_book);
   while (!bytes.empty()) {
     const absl::optional<int64_t> before = copy->version();
     const std::vector<float> values =
@@ -58,6 +62,7 @@ void FuzzShardCopy(absl::string_view input) {
       continue;
     }
     Frame frame = TakeFrame(bytes);
+    if (with_book && kind % 2 == 0) frame.dtype = FrameDType::kBytes;
     // Depending on the input, the payload has the length that the frame requires or another length.
     const uint64_t length =
         kind == 1 ? std::min<uint64_t>(frame.range_count, 32) * sizeof(float) : bytes.Number();

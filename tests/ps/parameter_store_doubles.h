@@ -80,6 +80,13 @@ struct Taken final : public StoreActions {
   void Copy(Range local, int64_t version) override {
     copied.push_back(absl::StrCat("[", local.begin, ",", local.end(), ") v", version));
   }
+  // Adds to `copied` as text: "copy 2: version 3, w1 push 1, w2 push 1".
+  void CopyAll(int64_t number, const proto::PushBook& book) override {
+    copied.push_back(absl::StrCat("copy ", number, ": version ", book.version()));
+    for (const proto::AppliedPush& push : book.push()) {
+      absl::StrAppend(&copied.back(), ", w", push.worker(), " push ", push.sequence());
+    }
+  }
   void Fail(const absl::Status& status) override { fatal = status; }
 
   std::vector<ParameterReply> replies;

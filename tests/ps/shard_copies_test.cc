@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ps/parameter_server.h"
+#include "ps/parameter_server_strategy.h"
 #include "tests/ps/ps_worker.h"
 #include "tests/testing/certificates.h"
 
@@ -187,6 +188,85 @@ TEST_F(ShardCopiesTest, FrameIsTakenOnlyFromTheServerThatItsShardsMayComeFrom) {
   }
   EXPECT_EQ(ask(2, 0).status().code(), absl::StatusCode::kInvalidArgument) << "its backup is server 1";
   EXPECT_EQ(ask(1, 0).status().code(), absl::StatusCode::kUnavailable) << "it does not take its shards";
+}
+
+// ------------------------------------------------------------------------------------- workers on leases
+
+class LeasedShardCopiesTest : public ShardCopiesTest {
+ protected:
+  LeasedShardCopiesTest() {
+    plan_.mutable_job()->mutable_strategy()->mutable_parameter_server()->mutable_asynchronous();
+    plan_.mutable_job()->mutable_optimizer()->mutable_sgd()->set_momentum(0);
+  }
+  std::vector<ServerAddress> Addresses() const { return AddressesOf(Form(1, 0).group().member()); }
+  std::unique_ptr<TestWorker> StartWorker() {
+    ParameterServerStrategyOptions options;
+    options.plan = plan_;
+    options.incarnation = options.generation = 1;
+    options.servers = Addresses();
+    options.token = token_;
+    options.clock = &clock_;
+    options.checksums_on_loopback = true;
+    options.moves = &moves_;
+    auto worker = std::make_unique<TestWorker>(plan_, 0, *CreateParameterServerStrategy(std::move(options)));
+    EXPECT_TRUE(worker->Prepare().ok());
+    return worker;
+  }
+  void Serve() {
+    for (const auto& server : servers_) ASSERT_TRUE(server->Serve().ok());
+  }
+  void BeginServing() {
+    for (int server = 0; server < 3; ++server)
+      ASSERT_TRUE(servers_[server]->Configure(plan_, server, 1).ok());
+    ExpectOk(Exchange(Form(1, 0), {0, 1, 2}));
+    Serve();
+  }
+  // Another process takes the place of the lost server 0, and the servers form their second group.
+  void ReplaceAndServe() {
+    for (const int server : {1, 2}) ASSERT_TRUE(servers_[server]->Halt().ok());
+    servers_[0] = Start(0);
+    ASSERT_TRUE(servers_[0]->Configure(plan_, 0, 1).ok());
+    for (const auto& server : servers_) ASSERT_TRUE(server->JoinGroup(Form(2, 0).group(), 0).ok());
+    ExpectOk(Exchange(Form(2, 0, {0}), {0, 1, 2}));
+    Serve();
+    moves_.Move(Addresses());
+  }
+
+  ServerMoves moves_;
+};
+
+TEST_F(LeasedShardCopiesTest, WorkerGoesOnWithTheServerThatReplacedALostOne) {
+  BeginServing();
+  const auto worker = StartWorker();
+  for (int step = 0; step < 3; ++step) ASSERT_TRUE(worker->Step(step, 8).ok());
+  EXPECT_EQ(worker->Parameter(), -0.75f);
+  servers_[0] = nullptr;
+  // The step begins while a server is lost.
+  std::thread lost([&] { EXPECT_TRUE(worker->Step(3, 8).ok()); });
+  ReplaceAndServe();
+  lost.join();
+  EXPECT_EQ(worker->Parameter(), -1.f) << "each push counts once on every server";
+  EXPECT_EQ(servers_[0]->TakeApplied().push_size(), 4)
+      << "the new server reports the lost server's pushes, too";
+  ASSERT_TRUE(worker->Step(4, 8).ok());
+  EXPECT_EQ(worker->Parameter(), -1.25f);
+}
+
+TEST_F(LeasedShardCopiesTest, AnswerToAFenceWaitsForTheCopyUntilTheServersAreHalted) {
+  BeginServing();
+  const auto worker = StartWorker();
+  ASSERT_TRUE(worker->Step(0, 8).ok());
+  servers_[1] = nullptr;  // The backup of server 0.
+  std::thread pushes([&] { EXPECT_FALSE(worker->Step(1, 8).ok()); });
+  while (servers_[0]->version() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::thread halts([&] { servers_[0]->Interrupt(1); });
+  proto::Fence fence;
+  fence.set_incarnation(2);
+  EXPECT_EQ(servers_[0]->Fence(fence).code(), absl::StatusCode::kAborted);
+  halts.join();
+  EXPECT_EQ(servers_[0]->TakeApplied().push_size(), 1) << "the copy lacks the second push";
+  worker->strategy().Interrupt(absl::AbortedError("the test ends"));
+  pushes.join();
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ using ::testing::HasSubstr;
 // between them.
 class ShardCopyTest : public ::testing::Test {
  protected:
-  void SetUp() override {
+  void SetUp() override { Make(/*with_book=*/false); }
+  void Make(bool with_book) {
     proto::Placement placement;
     placement.set_servers(2);
     for (const auto& [name, range] : {std::pair{"a", Range{0, 8}}, std::pair{"b", Range{16, 3}}}) {
@@ -28,7 +29,7 @@ class ShardCopyTest : public ::testing::Test {
       shard.set_count(range.count);
       shard.set_server(1);
     }
-    copy_ = *ShardCopy::Create(*ShardLayout::Create(placement, 1, 32), 1, 0, 1);
+    copy_ = *ShardCopy::Create(*ShardLayout::Create(placement, 1, 32), 1, 0, 1, with_book);
     size_ = copy_->layout().local_size();
   }
   Frame FrameOf(int64_t version, uint64_t number, int arena, Range range) const {
@@ -166,6 +167,68 @@ TEST_F(ShardCopyTest, VersionWithARangeTwiceIsRefusedBeforeItLooksComplete) {
   EXPECT_EQ(Take(FrameOf(8, 2, 0, {0, 8}), 2), "more") << "only the number of values is checked";
   EXPECT_THAT(Take(FrameOf(8, 3, 1, {0, size_}), 2), HasSubstr("more values than its elements"));
   EXPECT_EQ(copy_->version(), absl::nullopt);
+}
+
+// ----------------------------------------------------------------------------- versions with books
+
+class ShardCopyWithBooksTest : public ShardCopyTest {
+ protected:
+  void SetUp() override { Make(/*with_book=*/true); }
+  std::string TakeBook(int64_t version, uint64_t number, const proto::PushBook& book) {
+    Frame frame = FrameOf(version, number, 2, {0, 0});
+    frame.dtype = FrameDType::kBytes;
+    const std::string bytes = book.SerializeAsString();
+    frame.payload_bytes = bytes.size();
+    const absl::StatusOr<bool> complete = copy_->Take(frame, {bytes});
+    return !complete.ok() ? StatusText(complete.status()) : *complete ? "complete" : "more";
+  }
+  static proto::PushBook Book(const std::vector<int>& workers, bool whole) {
+    proto::PushBook book;
+    for (const int worker : workers) book.add_push()->set_worker(worker);
+    book.set_version(static_cast<int64_t>(workers.size()));
+    book.set_whole(whole);
+    return book;
+  }
+  std::string TakeVersionWith(int64_t version, const proto::PushBook& book) {
+    const std::string begun = TakeBook(version, 1, book);
+    if (begun != "more") return begun;
+    EXPECT_EQ(Take(FrameOf(version, 2, 0, {0, size_}), 1), "more");
+    return Take(FrameOf(version, 3, 1, {0, size_}), 10);
+  }
+};
+
+TEST_F(ShardCopyWithBooksTest, CopyKeepsTheRecordsOfAllVersions) {
+  EXPECT_EQ(TakeVersionWith(4, Book({0, 1}, true)), "complete");
+  EXPECT_EQ(TakeVersionWith(5, Book({2}, false)), "complete");
+  const StoreCopy copy = copy_->Whole();
+  EXPECT_EQ(copy.number, 5);
+  EXPECT_EQ(copy.book.version(), 1);
+  EXPECT_TRUE(copy.book.whole());
+  ASSERT_EQ(copy.book.push_size(), 3);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(copy.book.push(i).worker(), i);
+  EXPECT_EQ(TakeVersionWith(6, Book({1}, true)), "complete");
+  EXPECT_EQ(copy_->Whole().book.push_size(), 1) << "a whole book replaces the records";
+}
+
+TEST_F(ShardCopyWithBooksTest, RecordsOfAVersionThatIsNotCompleteDoNotCount) {
+  EXPECT_EQ(TakeVersionWith(4, Book({0}, true)), "complete");
+  EXPECT_EQ(TakeBook(5, 1, Book({1}, false)), "more");
+  EXPECT_EQ(copy_->Whole().book.push_size(), 1);
+  EXPECT_EQ(TakeVersionWith(5, Book({1}, false)), "complete") << "the version is sent again";
+  EXPECT_EQ(copy_->Whole().book.push_size(), 2);
+}
+
+TEST_F(ShardCopyWithBooksTest, BookMustComeFirstBeReadableAndFollowTheVersionBefore) {
+  EXPECT_THAT(Take(FrameOf(4, 1, 0, {0, size_}), 1), HasSubstr("a version begins with its book"));
+  EXPECT_THAT(TakeBook(4, 1, Book({0}, false)),
+              HasSubstr("the pushes since version 3, which the copy lacks"));
+  Frame frame = FrameOf(4, 1, 2, {0, 0});
+  frame.dtype = FrameDType::kBytes;
+  frame.payload_bytes = 1;
+  EXPECT_THAT(StatusText(copy_->Take(frame, {absl::string_view("\xff", 1)}).status()),
+              HasSubstr("its payload is no book of pushes"));
+  EXPECT_EQ(TakeBook(4, 1, Book({0}, true)), "more");
+  EXPECT_THAT(TakeBook(4, 2, Book({0}, true)), HasSubstr("a version begins with its book"));
 }
 
 }  // namespace

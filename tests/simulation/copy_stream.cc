@@ -16,13 +16,23 @@ void CopyStream::Begin(int64_t version) {
   version_ = version;
   copied_ = asks_ = false;
   frames_ = 0;
+  book_.clear();
   ranges_.clear();
 }
 
-void CopyStream::Offer(int64_t version) {
+void CopyStream::Offer(int64_t version, std::string book) {
   Begin(version);
+  book_ = std::move(book);
   ranges_ = {{0, options_.size}};
   Connect();
+}
+
+void CopyStream::SendWhole(int64_t version, std::string book) {
+  if (stopped_) return;
+  Begin(version);
+  book_ = std::move(book);
+  ranges_ = {{0, options_.size}};
+  if (connection_->open(sender_)) SendAll();  // Otherwise all follow the answer on the next connection.
 }
 
 void CopyStream::Add(int64_t version, Range range) {
@@ -70,26 +80,43 @@ void CopyStream::Ask() {
 }
 
 void CopyStream::SendAll() {
+  if (!book_.empty()) SendBook();
   for (size_t range = 0; range < ranges_.size(); ++range) {
     for (size_t arena = 0; arena < options_.arenas.size(); ++arena) Send(range, arena);
   }
 }
 
-void CopyStream::Send(size_t range, size_t arena) {
+Frame CopyStream::NextFrame() {
   Frame frame;
   frame.kind = FrameKind::kCopy;
   frame.generation = options_.generation;
   frame.group = static_cast<uint32_t>(options_.primary);
-  frame.step = arena;
   frame.sequence = ++frames_;
   frame.base_version = static_cast<uint64_t>(version_);
+  return frame;
+}
+
+void CopyStream::SendBook() {
+  Frame frame = NextFrame();
+  frame.dtype = FrameDType::kBytes;
+  frame.step = options_.arenas.size();
+  frame.payload_bytes = book_.size();
+  auto& to = static_cast<SimulatedServer&>(connection_->other(sender_));
+  connection_->Send(sender_, [self = shared_from_this(), connection = connection_, &to, frame, book = book_] {
+    to.OnCopyFrame(connection, frame, book, [self](const Frame& answer) { self->OnAnswer(false, answer); });
+  });
+}
+
+void CopyStream::Send(size_t range, size_t arena) {
+  Frame frame = NextFrame();
+  frame.step = arena;
   frame.range_begin = static_cast<uint64_t>(ranges_[range].begin);
   frame.range_count = static_cast<uint64_t>(ranges_[range].count);
   frame.payload_bytes = ranges_[range].count * sizeof(float);
   auto& to = static_cast<SimulatedServer&>(connection_->other(sender_));
   connection_->Send(sender_, [self = shared_from_this(), connection = connection_, &to, frame] {
     const float* const from = self->options_.arenas[frame.step] + frame.range_begin;
-    to.OnCopyFrame(connection, frame, {from, from + frame.range_count},
+    to.OnCopyFrame(connection, frame, std::string(reinterpret_cast<const char*>(from), frame.payload_bytes),
                    [self](const Frame& answer) { self->OnAnswer(false, answer); });
   });
   sender_.simulated().disturbances().Reach(Point::kCopying, {&sender_, &to});

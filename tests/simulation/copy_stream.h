@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "runtime/tensor/frame.h"
@@ -30,7 +31,9 @@ class CopyStream : public std::enable_shared_from_this<CopyStream> {
   };
   CopyStream(SimulatedServer& sender, Options options) : sender_(sender), options_(std::move(options)) {}
 
-  void Offer(int64_t version);
+  // `book`: as in CopySender.
+  void Offer(int64_t version, std::string book);
+  void SendWhole(int64_t version, std::string book);
   void Add(int64_t version, Range range);
   void Stop();
 
@@ -38,7 +41,9 @@ class CopyStream : public std::enable_shared_from_this<CopyStream> {
   void Begin(int64_t version);
   void Connect();
   void Ask();
+  void SendBook();
   void Send(size_t range, size_t arena);
+  Frame NextFrame();
   void SendAll();
   void OnAnswer(bool answers_question, const Frame& answer);
 
@@ -49,6 +54,7 @@ class CopyStream : public std::enable_shared_from_this<CopyStream> {
   bool copied_ = true;
   bool asks_ = false;  // The receiver is asked whether it has the version, and has not answered.
   int64_t version_ = -1;
+  std::string book_;
   uint64_t frames_ = 0;
   std::vector<Range> ranges_;
 };

@@ -42,6 +42,11 @@ enum class Fault {
   kServesBeforeCopy,
   kAnswersBeforeCopy,
   kNotRestored,
+  kAnswersPushBeforeCopy,
+  kFencedBeforeCopy,
+  kForgetsPushes,
+  kForgetsFences,
+  kReportsNoneAgain,
 };
 
 struct DeliberateFault {
@@ -84,8 +89,13 @@ inline constexpr DeliberateFault kDeliberateFaults[] = {
     {"serves_before_copy", Kind::kCopied, "a server serves a new group before its shards have a copy"},
     {"answers_before_copy", Kind::kCopied, "a server answers a step before the copy has the step"},
     {"not_restored", Kind::kCopied, "a replaced server does not take its shards from their copy"},
+    {"answers_push_before_copy", Kind::kCopiedAsync, "a server answers a push before the copy has the push"},
+    {"fenced_before_copy", Kind::kCopiedAsync, "a server answers a fence before its copy has all pushes"},
+    {"forgets_pushes", Kind::kCopiedAsync, "a replaced server does not know which pushes its shards have"},
+    {"forgets_fences", Kind::kCopiedStale, "a replaced server does not know which workers are lost"},
+    {"reports_none_again", Kind::kCopiedAsync, "a replaced server does not report what the lost one did"},
 };
-static_assert(std::size(kDeliberateFaults) == static_cast<size_t>(Fault::kNotRestored) + 1);
+static_assert(std::size(kDeliberateFaults) == static_cast<size_t>(Fault::kReportsNoneAgain) + 1);
 
 inline absl::optional<Fault> ParseFault(absl::string_view name) {
   for (size_t fault = 0; fault < std::size(kDeliberateFaults); ++fault) {

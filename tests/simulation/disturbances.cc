@@ -33,7 +33,8 @@ void Disturbances::BeginAttempt(bool quiet) {
   }
   for (int64_t left = random.Between(0, 3); left > 0; --left) {
     // In jobs that form new groups, half of the disturbances aim at points where a new group forms.
-    const bool group = FormsNewGroups(world_.plan()) && random.Chance(0.5);
+    const bool forms = FormsNewGroups(world_.plan()) || CopiesShards(world_.plan());
+    const bool group = forms && random.Chance(0.5);
     const auto point = group
                            ? random.Pick({Point::kHalting, Point::kForming, Point::kCopying, Point::kFormed})
                            : static_cast<Point>(random.Between(0, kPoints - 1));

@@ -35,6 +35,8 @@ class Exchange {
   // Called when the group is halted. A pending call soon ends with an error, and no update is applied any
   // more.
   virtual void Interrupt() {}
+  // Called when a server was replaced. The exchange goes on with the new server.
+  virtual void Redirect() {}
   // Called at a barrier. Fetches parameters that include all updates of all workers.
   virtual void Refresh(Then then) { then(absl::OkStatus()); }
 };

@@ -122,6 +122,8 @@ void Invariants::OnOrder(TaskId task, uint32_t incarnation, const proto::ToTask&
     unanswered_.clear();
     pushes_.clear();
   }
+  // A save is abandoned when the servers are halted.
+  if (order.has_halt()) unanswered_.erase(task);
   if (order.has_run() && !leased_) pushes_[task.index] = {incarnation, order.run().first_step()};
   if (order.has_lease() && order.lease().range_size() > 0) {
     const auto [at, first] =
@@ -221,7 +223,8 @@ void Invariants::OnProgress(const proto::ProgressEvent& event) {
   if (event.has_task_lost() && world_.disturbances().hit().count(lost) == 0) {
     world_.Broken(TaskName(lost.role, lost.index), " counts as lost: ", event.task_lost().reason());
   }
-  if (event.has_task_lost() && FormsNewGroups(world_.plan())) unanswered_.erase(lost);
+  const bool replaced = FormsNewGroups(world_.plan()) || lost.role == proto::PS;
+  if (event.has_task_lost() && replaced) unanswered_.erase(lost);
   if (event.has_task_lost() && world_.kind() == Kind::kMirrored) CheckNoNeedlessLoss(event.task_lost());
   if (!event.has_epoch() || !event.epoch().validated()) return;
   proto::TrainingState state;

@@ -49,6 +49,8 @@ class Invariants {
   void OnVersion(int server, int64_t version);
   // A server serves a new group from `version` on.
   void OnStepBack(int server, int64_t version);
+  // A replaced server has taken the newest copy of its shards, which may lack its last updates.
+  void OnRestore(int server) { versions_.erase(server); }
   void OnCommit(const Checkpoint& checkpoint);
   void OnProgress(const proto::ProgressEvent& event);
   // The controller has ended the job with an error.

@@ -1,8 +1,9 @@
 // The exchange with parameter servers: models ParameterServerStrategy and ParameterClient (ps/) as events. A
 // push is cut into messages of at most kMostElements, and the server answers each message separately. After a
 // broken connection, the worker connects again and repeats the messages that have no answer, with their
-// sequence numbers. An exchange that is interrupted, or that cannot reach a server, fails once and for all:
-// in the next group the worker has another exchange.
+// sequence numbers; it does the same when a server was replaced. An exchange that is interrupted, or that
+// cannot reach a server, fails once and for all: in the next group the worker has another exchange.
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -99,6 +100,16 @@ class ServerExchange final : public Exchange {
   }
 
   void Interrupt() override { Fail(absl::AbortedError("halted")); }
+
+  void Redirect() override {
+    for (size_t server = 0; failed_.ok() && server < links_.size(); ++server) {
+      const std::shared_ptr<Connection>& connection = links_[server].connection;
+      const Process* const newest = world().server(static_cast<int>(server));
+      if (connection == nullptr || &connection->other(worker_) == newest) continue;
+      connection->Close(worker_, absl::CancelledError("the server was replaced"));
+      Connect(static_cast<int>(server));
+    }
+  }
 
   void Refresh(Then then) override {
     if (!failed_.ok()) return then(failed_);
@@ -210,12 +221,14 @@ class ServerExchange final : public Exchange {
 
   void OnClosed(int server, const absl::Status& status) {
     Link& link = links_[server];
-    if (!absl::IsUnavailable(status) || ++link.failures > kTries) {
+    // A lost server with a copy is replaced. In lock step, the chief then halts the workers.
+    const bool replaced = CopiesShards(world().plan()) && traits_.leases();
+    if (!absl::IsUnavailable(status) || (++link.failures > kTries && !replaced)) {
       const absl::Status named = Annotate(status, absl::StrCat("server ", server));
       return FormsNewGroups(world().plan()) ? Fail(named) : worker_.Leave(named);
     }
-    worker_.After(kPause << (link.failures - 1), [this, server] {
-      if (failed_.ok()) Connect(server);
+    worker_.After(kPause << (std::min(link.failures, kTries) - 1), [this, server, closed = link.connection] {
+      if (failed_.ok() && links_[server].connection == closed) Connect(server);
     });
   }
 

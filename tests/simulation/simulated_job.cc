@@ -20,6 +20,7 @@ int64_t BeginOf(Kind kind, int64_t variable, int64_t dense) {
 
 void SetStrategy(Kind kind, Random& random, proto::Job& job) {
   proto::Strategy& strategy = *job.mutable_strategy();
+  if (IsCopied(kind)) strategy.mutable_parameter_server()->set_replicas(2);
   const auto scale = random.Pick({proto::Asynchronous::PUSH_MEAN, proto::Asynchronous::GLOBAL_MEAN});
   switch (kind) {
     case Kind::kLocal:
@@ -30,16 +31,17 @@ void SetStrategy(Kind kind, Random& random, proto::Job& job) {
       return;
     case Kind::kBulk:
     case Kind::kCopied:
-      if (kind == Kind::kCopied) strategy.mutable_parameter_server()->set_replicas(2);
       strategy.mutable_parameter_server()->mutable_bulk_synchronous()->set_summation(
           random.Pick({proto::BulkSynchronous::ORDERED, proto::BulkSynchronous::ARRIVAL}));
       return;
+    case Kind::kCopiedStale:
     case Kind::kStale: {
       proto::StaleSynchronous& stale = *strategy.mutable_parameter_server()->mutable_stale_synchronous();
       stale.set_bound(static_cast<int>(random.Between(0, 3)));
       stale.set_gradient_scale(scale);
       return;
     }
+    case Kind::kCopiedAsync:
     case Kind::kAsync: {
       proto::Asynchronous& async = *strategy.mutable_parameter_server()->mutable_asynchronous();
       async.set_gradient_scale(scale);
@@ -123,7 +125,7 @@ void DrawTasks(Kind kind, Random& random, proto::JobPlan& plan) {
     job.set_workers(kind == Kind::kLocal ? 1 : static_cast<int>(random.Between(1, most)));
   }
   plan.set_batch_per_worker((plan.global_batch() + job.workers() - 1) / job.workers());
-  const bool copied = kind == Kind::kCopied;
+  const bool copied = IsCopied(kind);
   job.set_max_restarts(static_cast<int>(random.Between(copied ? 1 : 0, 3)));
   if (kind == Kind::kMirrored || IsBulk(kind)) DrawElastic(random, job);
   if (kind == Kind::kBulk && random.Chance(0.3)) job.mutable_elastic()->set_on_loss(proto::Elastic::END);

@@ -25,10 +25,15 @@
 
 namespace tethys::simulation {
 
-// kCopied: bulk-synchronous, and servers have copies (replicas: 2).
-enum class Kind { kLocal, kMirrored, kBulk, kCopied, kStale, kAsync };
-inline constexpr const char* kKindNames[] = {"local", "mirrored", "bulk", "copied", "stale", "async"};
+// kCopied: bulk-synchronous, and servers have copies (replicas: 2); kCopiedStale and kCopiedAsync: the same
+// for stale-synchronous and asynchronous jobs.
+enum class Kind { kLocal, kMirrored, kBulk, kCopied, kStale, kAsync, kCopiedStale, kCopiedAsync };
+inline constexpr const char* kKindNames[] = {"local", "mirrored", "bulk",         "copied",
+                                             "stale", "async",    "copied_stale", "copied_async"};
 inline bool IsBulk(Kind kind) { return kind == Kind::kBulk || kind == Kind::kCopied; }
+inline bool IsCopied(Kind kind) {
+  return kind == Kind::kCopied || kind == Kind::kCopiedStale || kind == Kind::kCopiedAsync;
+}
 absl::optional<Kind> ParseKind(absl::string_view name);
 
 proto::JobPlan DrawPlan(Kind kind, Random& random);

@@ -6,6 +6,8 @@
 
 #include "runtime/cluster/group_place.h"
 #include "runtime/cluster/job_plan.h"
+#include "runtime/cluster/membership.h"
+#include "runtime/shape/job_shape.h"
 #include "tests/ps/parameter_store_doubles.h"
 #include "tests/simulation/simulated_worker.h"
 #include "tests/simulation/world.h"
@@ -50,7 +52,7 @@ void SimulatedServer::JoinGroup() {
     LeaveUnlessOk(BeginStore());
     if (!alive()) return;
   }
-  if (!first || replaces) {
+  if ((!first || replaces) && !leases()) {
     if (!has_values_) LeaveUnlessOk(store_->SetVersion(form.step()));
     const int64_t version = world().Misbehaves(Fault::kKeepsStep, 1) ? store_->version() : form.step();
     LeaveUnlessOk(store_->StepBack(version, generation_, WorkersIn(form.group())));
@@ -64,8 +66,18 @@ void SimulatedServer::JoinGroup() {
   ExchangeCopies();
 }
 
+bool SimulatedServer::leases() const { return TraitsOf(setup_.plan().job()).leases(); }
+
+uint32_t SimulatedServer::worker_generation() const {
+  return leases() ? Membership::kFirstGeneration : generation_;
+}
+
 void SimulatedServer::SayFormed() {
   joining_ = false;
+  for (const proto::Fence& fence : course_.duty().form().fence()) {
+    if (!world().Misbehaves(Fault::kForgetsFences, 1)) LeaveUnlessOk(store_->OnFence(fence, *this));
+  }
+  if (!has_values_) Beat();
   has_values_ = serving_ = true;
   proto::FromTask formed;
   formed.mutable_formed()->set_generation(generation_);
@@ -85,7 +97,7 @@ absl::Status SimulatedServer::BeginStore() {
   absl::StatusOr<std::unique_ptr<ParameterStore>> store = ParameterStore::Create(
       StoreConfig{.server = id().index,
                   .workers = std::move(workers),
-                  .generation = generation_ > 1 ? 0 : generation_,
+                  .generation = generation_ > 1 && !leases() ? 0 : worker_generation(),
                   .slots = SlotsOf(plan.job().optimizer()),
                   .schedule = ScheduleOf(plan),
                   .parameter_server = plan.job().strategy().parameter_server(),
@@ -96,10 +108,7 @@ absl::Status SimulatedServer::BeginStore() {
   TETHYS_RETURN_IF_ERROR(store.status());
   store_ = *std::move(store);
   if (CopiesShards(plan)) {
-    const int primary = PrimaryOf(plan.placement(), id().index);
-    TETHYS_ASSIGN_OR_RETURN(
-        kept_, ShardCopy::Create(*ShardLayout::Create(plan.placement(), primary, model.arena_size()), primary,
-                                 id().index, plan.slot_size()));
+    TETHYS_ASSIGN_OR_RETURN(kept_, NewCopy(PrimaryOf(plan.placement(), id().index)));
   }
   if (!has_values_) return absl::OkStatus();
   if (setup_.restore()) TETHYS_RETURN_IF_ERROR(store_->SetVersion(setup_.state().step()));
@@ -113,6 +122,12 @@ absl::Status SimulatedServer::BeginStore() {
   proto::Fence fence;
   fence.set_worker(0);
   return store_->OnFence(fence, *this);
+}
+
+absl::StatusOr<std::shared_ptr<ShardCopy>> SimulatedServer::NewCopy(int primary) const {
+  const proto::JobPlan& plan = setup_.plan();
+  return ShardCopy::Create(*ShardLayout::Create(plan.placement(), primary, world().model().arena_size()),
+                           primary, id().index, plan.slot_size(), leases());
 }
 
 void SimulatedServer::Halt() {
@@ -157,9 +172,16 @@ void SimulatedServer::Fence() {
   }
   if (!newer) LeaveUnlessOk(store_->OnFence(fence, *this));
   world().disturbances().Reach(Point::kFencing, {this, &world().chief()});
-  Beat();
-  if (!world().Misbehaves(Fault::kEarlyFenced, 1)) Send(answer);
-  Finished();
+  on_all_copied_ = [this, answer] {
+    Beat();
+    if (!world().Misbehaves(Fault::kEarlyFenced, 1)) Send(answer);
+    Finished();
+  };
+  awaited_copy_ = store_->open_copy();
+  if (awaited_copy_ > 0 && !world().Misbehaves(Fault::kFencedBeforeCopy, 1)) {
+    return halted_ >= generation_ ? OnHalt(proto::Halt()) : void();
+  }
+  std::exchange(on_all_copied_, nullptr)();
 }
 
 void SimulatedServer::Save() {
@@ -182,7 +204,12 @@ void SimulatedServer::FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::F
 
 void SimulatedServer::OnHalt(const proto::Halt& halt) {
   halted_ = std::max(halted_, halt.generation());
-  if (!joining_ || halted_ < generation_) return;
+  if (halted_ < generation_) return;
+  if (std::exchange(on_all_copied_, nullptr)) {
+    course_.OnLeft();
+    return Resume();
+  }
+  if (!joining_) return;
   world().Trace(name(), " leaves group ", generation_, " while it exchanges copies");
   joining_ = false;
   on_taken_ = nullptr;
@@ -199,8 +226,7 @@ void SimulatedServer::ExchangeCopies() {
   if (halted_ >= generation_) return After(0, [this] { OnHalt(proto::Halt()); });
   const proto::Form& form = course_.duty().form();
   if (!has_values_) {
-    absl::StatusOr<std::unique_ptr<ShardCopy>> own =
-        ShardCopy::Create(store_->layout(), id().index, id().index, setup_.plan().slot_size());
+    absl::StatusOr<std::shared_ptr<ShardCopy>> own = NewCopy(id().index);
     LeaveUnlessOk(own.status());
     own_ = *std::move(own);
     restored_.reset();
@@ -217,7 +243,8 @@ void SimulatedServer::ExchangeCopies() {
 
 void SimulatedServer::GiveBack(std::function<void()> then) {
   const int primary = PrimaryOf(setup_.plan().placement(), id().index);
-  if (kept_->version() != course_.duty().form().step()) {
+  const bool has = leases() ? kept_->version().has_value() : kept_->version() == course_.duty().form().step();
+  if (!has) {
     return Leave(absl::FailedPreconditionError(absl::StrCat("server ", primary, " has no copy")));
   }
   to_primary_ = SendTo(primary, primary, [this, then = std::move(then)](int64_t) {
@@ -225,16 +252,21 @@ void SimulatedServer::GiveBack(std::function<void()> then) {
     to_primary_ = nullptr;
     then();
   });
-  to_primary_->Offer(*kept_->version());
+  to_primary_->Offer(*kept_->version(), leases() ? kept_->Whole().book.SerializeAsString() : "");
 }
 
 void SimulatedServer::OfferShards() {
   if (store_->layout().shards().empty()) return SayFormed();
   to_backup_ = SendTo(BackupOf(setup_.plan().placement(), id().index), id().index, [this](int64_t version) {
-    store_->OnCopied(version, *this);
+    OnCopied(version);
     if (joining_) SayFormed();
   });
-  to_backup_->Offer(course_.duty().form().step());
+  if (leases()) {
+    const StoreCopy copy = store_->OfferCopy();
+    to_backup_->Offer(copy.number, copy.book.SerializeAsString());
+  } else {
+    to_backup_->Offer(course_.duty().form().step(), "");
+  }
   if (world().Misbehaves(Fault::kServesBeforeCopy, 1)) SayFormed();
 }
 
@@ -261,9 +293,19 @@ void SimulatedServer::Copy(Range local, int64_t version) {
   if (to_backup_ != nullptr) to_backup_->Add(version, local);
 }
 
+void SimulatedServer::CopyAll(int64_t number, const proto::PushBook& book) {
+  if (to_backup_ != nullptr) to_backup_->SendWhole(number, book.SerializeAsString());
+  if (world().Misbehaves(Fault::kAnswersPushBeforeCopy, 1)) After(0, [this, number] { OnCopied(number); });
+}
+
+void SimulatedServer::OnCopied(int64_t version) {
+  store_->OnCopied(version, *this);
+  world().invariants().OnVersion(id().index, store_->version());
+  if (on_all_copied_ && version >= awaited_copy_) std::exchange(on_all_copied_, nullptr)();
+}
+
 void SimulatedServer::OnCopyFrame(const std::shared_ptr<Connection>& connection, const Frame& frame,
-                                  const std::vector<float>& payload,
-                                  std::function<void(const Frame&)> answer) {
+                                  const std::string& payload, std::function<void(const Frame&)> answer) {
   const bool own = frame.group == static_cast<uint32_t>(id().index);
   const bool has_own = own && restored_ == static_cast<int64_t>(frame.base_version);
   if (frame.generation != takes_copies_of_ || (!has_own && (own ? own_ : kept_) == nullptr)) {
@@ -279,8 +321,7 @@ void SimulatedServer::OnCopyFrame(const std::shared_ptr<Connection>& connection,
   } else if (frame.sequence == 0) {
     reply.range_count = copy.version() == static_cast<int64_t>(frame.base_version) ? 1 : 0;
   } else {
-    const absl::string_view bytes(reinterpret_cast<const char*>(payload.data()), frame.payload_bytes);
-    const absl::StatusOr<bool> complete = copy.Take(frame, {bytes});
+    const absl::StatusOr<bool> complete = copy.Take(frame, {payload});
     if (!complete.ok()) {
       if (!absl::IsUnavailable(complete.status())) {
         world().Broken(name(), " refuses a copy: ", StatusText(complete.status()));
@@ -294,6 +335,17 @@ void SimulatedServer::OnCopyFrame(const std::shared_ptr<Connection>& connection,
 }
 
 absl::Status SimulatedServer::TakeOwnShards() {
+  if (leases()) {
+    StoreCopy copy = own_->Whole();
+    if (world().Misbehaves(Fault::kForgetsPushes, 1)) {
+      for (proto::PushBook::Worker& worker : *copy.book.mutable_worker()) worker.set_sequence(0);
+    }
+    TETHYS_RETURN_IF_ERROR(store_->TakeBook(copy));
+    if (!world().Misbehaves(Fault::kReportsNoneAgain, 1)) {
+      for (const proto::AppliedPush& push : store_->push_log().pushes()) *applied_.add_push() = push;
+    }
+    world().invariants().OnRestore(id().index);
+  }
   TETHYS_RETURN_IF_ERROR(store_->ForEachShard([&](int slot, int64_t begin, absl::Span<float> out) {
     TETHYS_ASSIGN_OR_RETURN(const Range local, store_->layout().ToLocal(begin, out.size()));
     std::copy_n(own_->values(slot) + local.begin, local.count, out.begin());
@@ -314,7 +366,7 @@ void SimulatedServer::OnConnection(SimulatedWorker& worker, const std::shared_pt
   const std::vector<int>& workers = store_->workers();
   const auto place = std::find(workers.begin(), workers.end(), worker.id().index);
   const auto rank = place - workers.begin();
-  const bool old = worker.generation() != generation_ || place == workers.end();
+  const bool old = worker.generation() != worker_generation() || place == workers.end();
   if (old || worker.incarnation() < store_->incarnation(static_cast<int>(rank))) {
     return connection->Close(*this, absl::FailedPreconditionError("this worker was declared lost"));
   }
@@ -356,7 +408,7 @@ void SimulatedServer::Record(const proto::AppliedPush& push) {
 void SimulatedServer::Reply(const ParameterReply& reply) {
   const auto& [connection, worker] = streams_[reply.worker];
   if (connection == nullptr) return;
-  const Frame frame = AnswerFrame(reply, generation_);
+  const Frame frame = AnswerFrame(reply, worker_generation());
   // In lock step, the values are not copied but read from the store's memory when the answer arrives. The
   // store must not change this memory before then.
   std::vector<float> copy;

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "ps/parameter_store.h"
@@ -29,7 +30,7 @@ class SimulatedServer final : public SimulatedTask, public StoreActions {
                const std::vector<float>& payload);
   // A frame of another server's copy, or of this server's own shards, has arrived.
   void OnCopyFrame(const std::shared_ptr<Connection>& connection, const Frame& frame,
-                   const std::vector<float>& payload, std::function<void(const Frame&)> answer);
+                   const std::string& payload, std::function<void(const Frame&)> answer);
 
  private:
   struct WorkerStream {
@@ -57,6 +58,12 @@ class SimulatedServer final : public SimulatedTask, public StoreActions {
   void Save();
 
   void Copy(Range local, int64_t version) override;
+  void CopyAll(int64_t number, const proto::PushBook& book) override;
+  void OnCopied(int64_t version);
+  absl::StatusOr<std::shared_ptr<ShardCopy>> NewCopy(int primary) const;
+  bool leases() const;
+  // The generation of the workers' frames.
+  uint32_t worker_generation() const;
   void Record(const proto::AppliedPush& push) override;
   void Reply(const ParameterReply& reply) override;
   void ReplyNorm(const NormReply&) override {}
@@ -79,6 +86,8 @@ class SimulatedServer final : public SimulatedTask, public StoreActions {
   absl::optional<int64_t> restored_;  // The version of the shards that were taken last.
   std::shared_ptr<CopyStream> to_backup_, to_primary_;
   std::function<void()> on_taken_;
+  std::function<void()> on_all_copied_;  // Answers a Fence that waits for a copy.
+  int64_t awaited_copy_ = 0;             // The number of this copy.
 };
 
 }  // namespace tethys::simulation

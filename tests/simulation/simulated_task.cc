@@ -29,6 +29,7 @@ void SimulatedTask::OnOrder(const proto::ToTask& order) {
   if (world().traces()) world().Trace(name(), " gets ", order.ShortDebugString().substr(0, 100));
   orders_.push_back(order);
   if (order.has_halt()) OnHalt(order.halt());
+  if (order.has_servers()) OnServers();
   Go();
 }
 

@@ -34,6 +34,8 @@ class SimulatedTask : public Process {
   virtual void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) = 0;
   // Called as soon as a Halt arrives, before the task has taken the orders that arrived earlier.
   virtual void OnHalt(const proto::Halt& /*halt*/) {}
+  // Called as soon as the chief says that a server was replaced.
+  virtual void OnServers() {}
 
   void Finished();  // Called when the duty is carried out.
   void Resume();    // Called when the step is made; takes orders again.

@@ -62,6 +62,10 @@ void SimulatedWorker::OnHalt(const proto::Halt& halt) {
   if (halt.generation() >= generation_ && exchange_ != nullptr) exchange_->Interrupt();
 }
 
+void SimulatedWorker::OnServers() {
+  if (exchange_ != nullptr) exchange_->Redirect();
+}
+
 void SimulatedWorker::AnswerHalt() {
   Beat();
   SayHalted({});

@@ -61,6 +61,7 @@ class SimulatedWorker final : public SimulatedTask {
   void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) override;
 
   void OnHalt(const proto::Halt& halt) override;
+  void OnServers() override;
   // Called when an operation of the group has failed.
   void OnBroken(const absl::Status& status);
   void SayHalted(proto::Halted halted);

@@ -22,7 +22,7 @@
 //
 // In the suite, seeds of every kind of job run, and every deliberate fault must be found. By hand:
 //
-//   simulation_test --seeds=100000 [--from=N] [--kind=local|mirrored|bulk|copied|stale|async]
+//   simulation_test --seeds=100000 [--from=N] [--kind=local|mirrored|bulk|copied|stale|async|...]
 //   simulation_test --kind=bulk --seed=17 --trace       one run again, with all that happens in it
 //   simulation_test --fault=NAME [--seeds=N]            after how many seeds a deliberate fault is found
 //

@@ -53,8 +53,8 @@ class QueueSession final : public TaskSession {
 
   void Deliver(const proto::ToTask& order) {
     if (order.has_halt()) {
-      MutexLock lock(halt_mu_);
-      if (halted_) halted_(order.halt());
+      MutexLock lock(urgent_mu_);
+      if (urgent_) urgent_(order);
     }
     MutexLock lock(mu_);
     orders_.push_back(order);
@@ -71,10 +71,10 @@ class QueueSession final : public TaskSession {
       changed_.NotifyAll();
     }
     {
-      MutexLock lock(halt_mu_);
-      proto::Halt halt;
-      halt.set_generation(~0U);
-      if (halted_) halted_(halt);
+      MutexLock lock(urgent_mu_);
+      proto::ToTask order;
+      order.mutable_halt()->set_generation(~0U);
+      if (urgent_) urgent_(order);
     }
     inbox_.Add({.task = task_, .incarnation = incarnation_, .lost = true});
   }
@@ -119,9 +119,9 @@ class QueueSession final : public TaskSession {
     TETHYS_ASSIGN_OR_RETURN(proto::ToTask order, Receive());
     return absl::optional<proto::ToTask>(std::move(order));
   }
-  void CallOnHalt(HaltCallback halted) override {
-    MutexLock lock(halt_mu_);
-    halted_ = std::move(halted);
+  void CallAtOnce(UrgentCallback urgent) override {
+    MutexLock lock(urgent_mu_);
+    urgent_ = std::move(urgent);
   }
   void StartBeating(Nanoseconds, Fill fill) override {
     MutexLock lock(beat_mu_);
@@ -162,8 +162,8 @@ class QueueSession final : public TaskSession {
   Inbox& inbox_;
   std::map<int, std::vector<float>> saved_;
 
-  Mutex halt_mu_;
-  HaltCallback halted_ ABSL_GUARDED_BY(halt_mu_);
+  Mutex urgent_mu_;
+  UrgentCallback urgent_ ABSL_GUARDED_BY(urgent_mu_);
   Mutex beat_mu_;  // Locked before mu_.
   Fill fill_ ABSL_GUARDED_BY(beat_mu_);
   Mutex mu_;

@@ -15,14 +15,13 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeParameterServer(const WorkerParts&
   options.incarnation = worker.task.incarnation;
   options.generation = worker.group.generation();
   options.workers = worker.place.world;
-  for (const proto::Member& member : worker.group.member()) {
-    if (member.role() == proto::PS) options.servers.push_back({member.host(), member.data_address()});
-  }
+  options.servers = AddressesOf(worker.group.member());
   options.token = worker.task.token;
   options.tls = worker.task.tls;
   options.clock = &worker.clock;
   options.start_deadline = worker.deadline;
   options.interruption = worker.handover.interruption;
+  options.moves = worker.handover.moves;
   // peers_compute stays null if no server's answer depends on another worker.
   if (TraitsOf(worker.job()).waits_for != WaitsFor::kNone) options.peers_compute = worker.peers_compute;
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Strategy> servers,

@@ -12,6 +12,7 @@
 #include "absl/types/optional.h"
 #include "collectives/ring_communicator.h"
 #include "proto/chief.pb.h"
+#include "ps/server_moves.h"
 #include "runtime/base/interruption.h"
 #include "runtime/cluster/group_place.h"
 #include "runtime/cluster/task_options.h"
@@ -29,6 +30,8 @@ struct GroupHandover {
   // Ends the forming of the group and all exchange in it. Must outlive the strategy. Null: nothing ends them
   // early.
   Interruption* interruption = nullptr;
+  // Workers on leases: tells the exchange of moved servers. Must outlive the strategy. Null: no server moves.
+  ServerMoves* moves = nullptr;
   // Mirrored: called when the workers of the group are connected, before the strategy is made; its error is
   // returned. The function may make collective calls on `group`. Null: not called.
   std::function<absl::Status(Communicator& group)> connected = nullptr;

@@ -32,7 +32,7 @@ class ScriptedSession : public TaskSession {
     if (orders_.empty()) return absl::optional<proto::ToTask>();
     return absl::optional<proto::ToTask>(*Receive());
   }
-  void CallOnHalt(HaltCallback) override {}
+  void CallAtOnce(UrgentCallback) override {}
   void StartBeating(Nanoseconds, Fill) override {}
   void Beat() override {}
   void BeatSoon() override {}

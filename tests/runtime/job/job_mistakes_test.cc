@@ -218,10 +218,6 @@ INSTANTIATE_TEST_SUITE_P(
                 "my.textproto:17:",
                 {"replicas is 2", "servers is 1", "give more servers"}},
         Mistake{"strategy { parameter_server { servers: 2 bulk_synchronous {} } }",
-                "strategy { parameter_server { servers: 2 replicas: 2 asynchronous {} } } max_restarts: 1",
-                "my.textproto:17:",
-                {"replicas is 2", "only bulk_synchronous servers keep copies"}},
-        Mistake{"strategy { parameter_server { servers: 2 bulk_synchronous {} } }",
                 "strategy { parameter_server { servers: 2 replicas: 2 } } max_restarts: 1 elastic { on_loss: "
                 "END }",
                 "my.textproto:17:",
