@@ -143,7 +143,7 @@ absl::Status CheckpointCoordinator::Restore(const proto::SaveState& state, int s
   check.Count("id", state.id());
   check.Time("begin_ns", state.begin_ns());
   check.Time("last_saved_ns", state.last_saved_ns());
-  check.Status("last_status", state.last_status());
+  check.StatusCode("last_status.code", state.last_status().code());
   check.Within("checkpoints_written", state.checkpoints_written(), 0, 1 << 30);
   std::vector<TaskId> all;
   std::set<TaskId> writing;

@@ -81,7 +81,7 @@ absl::Status JobController::RestoreParts(const proto::ChiefState& state) {
                                  own.last_pulse_ns(), own.stopping_since_ns()}) {
     check.Time("a time", time);
   }
-  check.Status("end", own.end());
+  check.StatusCode("end.code", own.end().code());
   TETHYS_RETURN_IF_ERROR(check.status());
   own_ = own;
   state_ = training;

@@ -38,7 +38,7 @@ void JobFailure::Save(proto::FailureState& state) const {
 
 absl::Status JobFailure::Restore(const proto::FailureState& state) {
   StateCheck check;
-  check.Status("status", state.status());
+  check.StatusCode("status.code", state.status().code());
   check.That(proto::Role_IsValid(state.culprit().role()), "the culprit has no role");
   check.Time("due_ns", state.due_ns());
   TETHYS_RETURN_IF_ERROR(check.status());
