@@ -44,6 +44,17 @@ void AppendQueue::Append(absl::string_view lines) {
   error_.Update(full);
 }
 
+absl::StatusOr<AppendQueue::Progress> AppendQueue::GetProgress(int64_t most_bytes) {
+  MutexLock lock(mu_);
+  if (!given_up_.ok()) return absl::DataLossError(given_up_.message());
+  const absl::string_view record = record_ == nullptr ? absl::string_view() : *record_;
+  if (static_cast<int64_t>(record.size() + waiting_.size()) > most_bytes) {
+    return absl::UnavailableError(
+        absl::StrCat("more than ", most_bytes, " bytes of ", options_.name, " wait for the disk"));
+  }
+  return Progress{.written = written_, .unwritten = absl::StrCat(record, waiting_)};
+}
+
 absl::Status AppendQueue::TakeError() {
   MutexLock lock(mu_);
   return std::exchange(error_, absl::OkStatus());
@@ -63,23 +74,24 @@ absl::Status AppendQueue::Flush() {
 }
 
 void AppendQueue::Run() {
-  std::string record, logged;
-  while (Take(record)) {
-    const absl::Status status = write_(record);
+  std::string logged;
+  while (const std::shared_ptr<const std::string> record = Take()) {
+    const absl::Status status = write_(*record);
     if (!status.ok() && StatusText(status) != logged) {
       logged = StatusText(status);
       TETHYS_LOG(Error, logged);
     }
-    Settle(record, status);
+    Settle(*record, status);
   }
 }
 
-bool AppendQueue::Take(std::string& record) {
+std::shared_ptr<const std::string> AppendQueue::Take() {
   MutexLock lock(mu_);
   while (waiting_.empty() && !ending_) changed_.Wait(mu_);
-  record = std::exchange(waiting_, std::string());
   ++begun_;
-  return !record.empty();
+  if (waiting_.empty()) return nullptr;
+  record_ = std::make_shared<const std::string>(std::exchange(waiting_, std::string()));
+  return record_;
 }
 
 void AppendQueue::Settle(const std::string& record, const absl::Status& status) {
@@ -87,6 +99,8 @@ void AppendQueue::Settle(const std::string& record, const absl::Status& status) 
   last_ = status;
   error_.Update(status);
   changed_.NotifyAll();
+  record_ = nullptr;
+  if (status.ok()) written_ += static_cast<int64_t>(record.size());
   if (status.ok() || !options_.retry) {
     settled_ += static_cast<int64_t>(record.size());
     return;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "runtime/base/clock.h"
@@ -43,6 +44,15 @@ class AppendQueue {
   // Queues `lines`, which must be whole lines, for writing.
   void Append(absl::string_view lines);
 
+  // What has become of the appended bytes.
+  struct Progress {
+    int64_t written = 0;    // The number of bytes that were written.
+    std::string unwritten;  // The bytes that come next. The file may have some of them already.
+  };
+  // Does not block. Unavailable: more than `most_bytes` bytes are unwritten. DataLoss: nothing more is
+  // written to the file.
+  absl::StatusOr<Progress> GetProgress(int64_t most_bytes);
+
   // Returns and clears the first error that no earlier call has returned. OK: there is no such error. Write
   // errors are also logged.
   absl::Status TakeError();
@@ -55,8 +65,8 @@ class AppendQueue {
 
  private:
   void Run();
-  // Waits for a record. Returns false when the queue has ended and is empty.
-  bool Take(std::string& record);
+  // Waits for a record. Returns null when the queue has ended and is empty.
+  std::shared_ptr<const std::string> Take();
   void Settle(const std::string& record, const absl::Status& status);
 
   const Options options_;
@@ -65,11 +75,13 @@ class AppendQueue {
   Mutex mu_;
   CondVar changed_;
   std::string waiting_ ABSL_GUARDED_BY(mu_);
-  int64_t appended_ ABSL_GUARDED_BY(mu_) = 0;  // Bytes appended since the start.
-  int64_t settled_ ABSL_GUARDED_BY(mu_) = 0;   // Bytes of appended_ that are written or lost.
-  int64_t begun_ ABSL_GUARDED_BY(mu_) = 0;     // Writes begun, including the one in progress.
-  int64_t failed_ ABSL_GUARDED_BY(mu_) = 0;    // The number of the last write that failed; 0: none did.
-  int flushing_ ABSL_GUARDED_BY(mu_) = 0;      // Number of callers in Flush. If above 0, no retry pauses.
+  std::shared_ptr<const std::string> record_ ABSL_GUARDED_BY(mu_);  // The record being written, or null.
+  int64_t written_ ABSL_GUARDED_BY(mu_) = 0;                        // Bytes of appended_ that are written.
+  int64_t appended_ ABSL_GUARDED_BY(mu_) = 0;                       // Bytes appended since the start.
+  int64_t settled_ ABSL_GUARDED_BY(mu_) = 0;  // Bytes of appended_ that are written or lost.
+  int64_t begun_ ABSL_GUARDED_BY(mu_) = 0;    // Writes begun, including the one in progress.
+  int64_t failed_ ABSL_GUARDED_BY(mu_) = 0;   // The number of the last write that failed; 0: none did.
+  int flushing_ ABSL_GUARDED_BY(mu_) = 0;     // Number of callers in Flush. If above 0, no retry pauses.
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status error_ ABSL_GUARDED_BY(mu_);     // The first error that no call has returned yet.
   absl::Status last_ ABSL_GUARDED_BY(mu_);      // Status of the last write.

@@ -159,5 +159,60 @@ TEST_F(AppendQueueTest, Destructor_WritesQueuedLines) {
   EXPECT_EQ(disk_.contents(), "a\nb\n");
 }
 
+TEST_F(AppendQueueTest, Progress_WhileTheDiskHangs_HasAllUnwrittenBytes) {
+  for (const bool retry : {false, true}) {
+    const auto queue = Open(retry);
+    queue->Append("a\n");
+    ASSERT_TRUE(queue->Flush().ok());
+    disk_.Hold(true);
+    queue->Append("bc\n");
+    disk_.WaitForWrite(retry ? 5 : 2);
+    queue->Append("d\n");
+    const auto progress = queue->GetProgress(100);
+    disk_.Hold(false);
+    ASSERT_TRUE(progress.ok()) << progress.status();
+    EXPECT_EQ(progress->written, 2);
+    EXPECT_EQ(progress->unwritten, "bc\nd\n");
+    ASSERT_TRUE(queue->Flush().ok());
+    EXPECT_EQ(queue->GetProgress(100)->written, 7);
+    EXPECT_EQ(queue->GetProgress(100)->unwritten, "");
+  }
+}
+
+TEST_F(AppendQueueTest, Progress_AfterAFailedWrite_LeavesOutLostLines) {
+  const auto queue = Open(false);
+  disk_.Fail(1);
+  queue->Append("lost\n");
+  EXPECT_FALSE(queue->Flush().ok());
+  queue->Append("a\n");
+  EXPECT_TRUE(queue->Flush().ok());
+  EXPECT_EQ(queue->GetProgress(100)->written, 2);
+}
+
+TEST_F(AppendQueueTest, Progress_WithRetryAfterAFailedWrite_HasItsLines) {
+  const auto queue = Open(true);
+  disk_.Fail(1 << 20);
+  queue->Append("a\n");
+  EXPECT_FALSE(queue->Flush().ok());
+  EXPECT_EQ(queue->GetProgress(100)->written, 0);
+  EXPECT_EQ(queue->GetProgress(100)->unwritten, "a\n");
+}
+
+TEST_F(AppendQueueTest, Progress_WithTooManyUnwrittenBytes_IsUnavailable) {
+  const auto queue = Open(true);
+  HangWith(*queue, "a\n");
+  EXPECT_TRUE(absl::IsUnavailable(queue->GetProgress(1).status()));
+  EXPECT_TRUE(queue->GetProgress(2).ok());
+  disk_.Hold(false);
+}
+
+TEST_F(AppendQueueTest, Progress_OfAFileThatWasGivenUp_IsAnError) {
+  const auto queue = Open(true, 4);
+  HangWith(*queue, "a\n");
+  for (const char* line : {"b\n", "c\n", "d\n"}) queue->Append(line);
+  EXPECT_TRUE(absl::IsDataLoss(queue->GetProgress(100).status()));
+  disk_.Hold(false);
+}
+
 }  // namespace
 }  // namespace tethys
