@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "runtime/base/state_check.h"
 
 namespace tethys {
 namespace {
@@ -21,6 +22,8 @@ namespace {
 constexpr size_t kBufferBytes = 1 << 16;
 constexpr int64_t kMostHeaderBytes = 1 << 16;
 constexpr int64_t kPieceBytes = 1 << 20;
+// The most bytes of unwritten lines in a saved state.
+constexpr int64_t kMostSavedBytes = 1 << 20;
 
 // The first line of the file without its line end. Empty: the file is empty, or the line is too long for a
 // header.
@@ -96,6 +99,35 @@ CsvFile::CsvFile(std::unique_ptr<AppendFile> file, const std::string& path, cons
       file_(std::move(file)),
       queue_({.name = path}, [this](absl::string_view lines) { return Write(lines); }) {}
 
+absl::Status CsvFile::Save(proto::AppendedState& state) {
+  TETHYS_ASSIGN_OR_RETURN(const AppendQueue::Progress progress, queue_.GetProgress(kMostSavedBytes));
+  const int64_t begin = begin_.load();  // mu_ is held while the disk is waited for.
+  if (begin < 0) return absl::UnavailableError(absl::StrCat(path_, " is not begun"));
+  state.set_bytes(begin + progress.written);
+  state.set_unwritten(absl::StrCat(progress.unwritten, buffer_));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<CsvFile>> CsvFile::Restore(const std::string& path, const std::string& header,
+                                                          const proto::AppendedState& state) {
+  StateCheck check;
+  check.Count(path, state.bytes());
+  check.That(state.unwritten().empty() || state.unwritten().back() == '\n', path, ": a line has no end");
+  TETHYS_RETURN_IF_ERROR(check.status());
+  const absl::StatusOr<int64_t> length = FileBytes(path);
+  if (!length.ok() || *length < state.bytes()) {
+    return absl::DataLossError(absl::StrCat(path, " is shorter than the lost chief left it"));
+  }
+  if (truncate(path.c_str(), state.bytes()) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("cannot shorten ", path));
+  }
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<CsvFile> table, Open(path, header));
+  TETHYS_RETURN_IF_ERROR(table->Begin());
+  table->buffer_ = state.unwritten();
+  TETHYS_RETURN_IF_ERROR(table->HandOn());
+  return table;
+}
+
 absl::Status CsvFile::Begin() {
   MutexLock lock(mu_);
   return Prepare();
@@ -129,6 +161,8 @@ absl::Status CsvFile::Prepare() {
     }
     TETHYS_ASSIGN_OR_RETURN(file_, AppendFile::OpenLines(path));
   }
+  TETHYS_ASSIGN_OR_RETURN(const int64_t begin, FileBytes(path));
+  begin_.store(begin);
   prepared_ = true;
   return absl::OkStatus();
 }

@@ -9,11 +9,14 @@
 #ifndef TETHYS_RUNTIME_TELEMETRY_CSV_FILE_H_
 #define TETHYS_RUNTIME_TELEMETRY_CSV_FILE_H_
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "proto/chief_snapshot.pb.h"
 #include "runtime/base/append_queue.h"
 #include "runtime/base/file.h"
 #include "runtime/base/mutex.h"
@@ -32,6 +35,14 @@ class CsvFile {
   // header lacks the first column of `header`.
   static absl::StatusOr<std::unique_ptr<CsvFile>> Open(const std::string& path, const std::string& header,
                                                        Stays stays = nullptr);
+
+  // Writes the table's state. Does not block. Unavailable: the table is not begun yet, or many lines wait for
+  // the disk.
+  absl::Status Save(proto::AppendedState& state);
+  // Opens the table at `path` in a saved state, for a process that takes over: later lines are cut off, and
+  // Begin has nothing to do. DataLoss: the table is shorter. InvalidArgument: no table can have this state.
+  static absl::StatusOr<std::unique_ptr<CsvFile>> Restore(const std::string& path, const std::string& header,
+                                                          const proto::AppendedState& state);
 
   // Removes the lines that do not stay, and adds missing columns. After an error (a full disk, for example)
   // the file is as before, and the next write tries again. If Begin is not called, the first write does the
@@ -64,6 +75,9 @@ class CsvFile {
   Mutex mu_;
   std::unique_ptr<AppendFile> file_ ABSL_GUARDED_BY(mu_);
   bool prepared_ ABSL_GUARDED_BY(mu_) = false;
+
+  // Once prepared: the length of the file before the queue's lines; -1 before.
+  std::atomic<int64_t> begin_{-1};
 
   std::string buffer_;
   AppendQueue queue_;  // The last member, destroyed first, because its thread writes to the file.

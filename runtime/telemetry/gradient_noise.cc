@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "runtime/base/state_check.h"
+
 namespace tethys {
 
 void GradientNoise::Add(const proto::StepRecord& record, int workers) {
@@ -46,6 +48,58 @@ void GradientNoise::FillSummary(proto::RunSummary& summary) const {
       noise.set_samples(noise.variance() / noise.gradient_square());
     }
   }
+}
+
+void GradientNoise::Save(proto::NoiseState& state) const {
+  for (const auto& [number, step] : pending_) {
+    proto::NoiseState::Step& saved = *state.add_pending();
+    saved.set_step(number);
+    saved.set_epoch(step.epoch);
+    saved.set_records(step.records);
+    saved.set_samples(step.samples);
+    saved.set_own_squares(step.own_squares);
+    saved.set_inverses(step.inverses);
+    saved.set_sum_square(step.sum_square);
+  }
+  for (const auto& [number, epoch] : epochs_) {
+    proto::NoiseState::Epoch& saved = *state.add_epoch();
+    saved.set_epoch(number);
+    saved.set_steps(epoch.steps);
+    saved.set_variance(epoch.variance);
+    saved.set_gradient_square(epoch.gradient_square);
+  }
+}
+
+absl::Status GradientNoise::Restore(const proto::NoiseState& state) {
+  StateCheck check;
+  check.That(state.pending_size() <= static_cast<int>(kMostPending), state.pending_size(),
+             " steps are incomplete");
+  for (const proto::NoiseState::Step& saved : state.pending()) {
+    check.Count("step", saved.step());
+    check.Count("epoch", saved.epoch());
+    check.That(saved.records() > 0 && saved.samples() > 0, "step ", saved.step(), " has no records");
+    check.Count("samples", saved.samples());
+    const bool added = pending_
+                           .emplace(saved.step(), Step{.epoch = saved.epoch(),
+                                                       .records = saved.records(),
+                                                       .samples = saved.samples(),
+                                                       .own_squares = saved.own_squares(),
+                                                       .inverses = saved.inverses(),
+                                                       .sum_square = saved.sum_square()})
+                           .second;
+    check.That(added, "step ", saved.step(), " comes twice");
+  }
+  for (const proto::NoiseState::Epoch& saved : state.epoch()) {
+    check.Count("epoch", saved.epoch());
+    check.That(saved.steps() > 0, "epoch ", saved.epoch(), " has no steps");
+    const bool added = epochs_
+                           .emplace(saved.epoch(), Epoch{.steps = saved.steps(),
+                                                         .variance = saved.variance(),
+                                                         .gradient_square = saved.gradient_square()})
+                           .second;
+    check.That(added, "epoch ", saved.epoch(), " comes twice");
+  }
+  return check.status();
 }
 
 }  // namespace tethys

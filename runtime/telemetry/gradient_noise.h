@@ -17,8 +17,10 @@
 #include <cstdint>
 #include <map>
 
+#include "proto/chief_snapshot.pb.h"
 #include "proto/summary.pb.h"
 #include "proto/telemetry.pb.h"
+#include "runtime/base/status.h"
 
 namespace tethys {
 
@@ -31,6 +33,10 @@ class GradientNoise {
 
   // Fills in the gradient noise: one entry for each epoch with measured steps, in ascending order of epochs.
   void FillSummary(proto::RunSummary& summary) const;
+
+  void Save(proto::NoiseState& state) const;
+  // Requires a new object. InvalidArgument: no object can have this state.
+  absl::Status Restore(const proto::NoiseState& state);
 
  private:
   static constexpr size_t kMostPending = 1024;

@@ -1,20 +1,24 @@
 // The chief's side of measuring resources: receives the samples of all processes and machines, writes them to
 // RUN_DIR/resources.csv with times on the chief's clock, and keeps means and extremes for the summary. Memory
-// grows with the number of processes, not of samples. Thread-compatible; only Open and Flush wait for the
-// disk.
+// grows with the number of processes, not of samples. Thread-compatible; only Open, Restore and Flush
+// wait for the disk.
 #ifndef TETHYS_RUNTIME_TELEMETRY_RESOURCE_LOG_H_
 #define TETHYS_RUNTIME_TELEMETRY_RESOURCE_LOG_H_
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "proto/chief_snapshot.pb.h"
 #include "proto/summary.pb.h"
 #include "proto/telemetry.pb.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/state_check.h"
 #include "runtime/base/status.h"
 #include "runtime/telemetry/csv_file.h"
 
@@ -31,6 +35,13 @@ class ResourceLog {
  public:
   // The column `seconds` counts from `begin`, a time on the chief's clock.
   static absl::StatusOr<std::unique_ptr<ResourceLog>> Open(const std::string& run_dir, Nanoseconds begin);
+
+  // Writes the log's state into an empty message. Does not block. Errors: those of CsvFile::Save.
+  absl::Status Save(proto::ResourceLogState& state) const;
+  // Recreates the log whose Save wrote `state`, for a process that takes over, with the file as it was then.
+  // InvalidArgument: no log can have written `state`. DataLoss: the file is shorter than it was then.
+  static absl::StatusOr<std::unique_ptr<ResourceLog>> Restore(const std::string& run_dir, Nanoseconds begin,
+                                                              const proto::ResourceLogState& state);
 
   // Sets the machines whose samples are added up. A sum is made whenever each of these machines has sent a
   // new sample; a machine that has sent no sample for three intervals is neither waited for nor counted.
@@ -60,6 +71,8 @@ class ResourceLog {
 
     void Add(double value, double length);
     void Fill(proto::Range& range) const;
+    void Save(proto::ResourceLogState::Gauge& state) const;
+    void Restore(const proto::ResourceLogState::Gauge& state, StateCheck& check);
   };
   struct Use {
     int cores = 0;
@@ -71,6 +84,8 @@ class ResourceLog {
     void Add(const Values& values, double length);
     void AddGpu(const proto::ResourceSample& sample);
     void Fill(proto::ResourceSummary& summary) const;
+    void Save(proto::ResourceLogState::Use& state) const;
+    void Restore(const proto::ResourceLogState::Use& state, StateCheck& check);
   };
   // A machine's latest sample. `fresh` is true until the sample has been added to a sum over machines. A sum
   // is made once every machine has a fresh sample, except machines that have sent no sample for three
@@ -80,9 +95,13 @@ class ResourceLog {
     int cores = 0;
     Nanoseconds taken = 0;  // When the sample was taken, on the chief's clock.
     Values values{};
+
+    void Save(proto::ResourceLogState::Machine& state) const;
+    void Restore(const proto::ResourceLogState::Machine& state, StateCheck& check);
   };
 
   ResourceLog(std::unique_ptr<CsvFile> csv, Nanoseconds begin) : csv_(std::move(csv)), begin_(begin) {}
+  absl::Status RestoreSums(const proto::ResourceLogState& state);
   void AddMachine(const std::string& host, const Values& values, const proto::ResourceSample& sample,
                   Nanoseconds taken);
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "runtime/base/state_check.h"
+
 namespace tethys {
 namespace {
 
@@ -45,6 +47,29 @@ IterationTimes IterationTimes::Slowest(absl::Span<const IterationTimes> workers)
     }
   }
   return slowest;
+}
+
+void IterationTimes::Save(proto::IterationState& state) const {
+  state.set_count(count_);
+  state.set_first_epoch(first_epoch_);
+  state.set_sum_ns(sum_ns_);
+  state.mutable_early_ns()->Assign(early_.begin(), early_.end());
+}
+
+absl::Status IterationTimes::Restore(const proto::IterationState& state) {
+  StateCheck check;
+  check.Count("count", state.count());
+  check.Count("first_epoch", state.first_epoch());
+  check.Sum("sum_ns", state.sum_ns());
+  check.Within("the number of early iterations", state.early_ns_size(), state.count() > 0 ? 1 : 0,
+               std::min<int64_t>(kEarly, state.count()));
+  for (const Nanoseconds time : state.early_ns()) check.Within("early_ns", time, 0, state.sum_ns());
+  TETHYS_RETURN_IF_ERROR(check.status());
+  count_ = state.count();
+  first_epoch_ = state.first_epoch();
+  sum_ns_ = state.sum_ns();
+  early_.assign(state.early_ns().begin(), state.early_ns().end());
+  return absl::OkStatus();
 }
 
 TimingAnalysis Analyse(const IterationTimes& times, double validation_seconds) {

@@ -19,7 +19,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "proto/chief_snapshot.pb.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/status.h"
 
 namespace tethys {
 
@@ -41,6 +43,10 @@ class IterationTimes {
   // workers' sums. A sum of per-step maxima could exceed the wall-clock time. Workers that were lost or
   // joined later, and so made fewer iterations than another, do not count.
   static IterationTimes Slowest(absl::Span<const IterationTimes> workers);
+
+  void Save(proto::IterationState& state) const;
+  // InvalidArgument: no worker can have this state.
+  absl::Status Restore(const proto::IterationState& state);
 
  private:
   int64_t count_ = 0;

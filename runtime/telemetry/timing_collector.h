@@ -1,6 +1,7 @@
 // The chief's side of measuring: receives all workers' step records and the epochs' results, streams them to
 // RUN_DIR/steps.csv and epochs.csv, and keeps what the summary needs. Memory does not grow with the number of
-// steps. Thread-compatible; only Open, Flush and the destructor wait for the disk.
+// steps. Thread-compatible; only Open, Restore, Begin, Flush and the
+// destructor wait for the disk.
 #ifndef TETHYS_RUNTIME_TELEMETRY_TIMING_COLLECTOR_H_
 #define TETHYS_RUNTIME_TELEMETRY_TIMING_COLLECTOR_H_
 
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "proto/checkpoint.pb.h"
+#include "proto/chief_snapshot.pb.h"
 #include "proto/summary.pb.h"
 #include "proto/telemetry.pb.h"
 #include "runtime/base/clock.h"
@@ -34,6 +36,15 @@ class TimingCollector {
   };
   static absl::StatusOr<std::unique_ptr<TimingCollector>> Open(const std::string& run_dir,
                                                                const Options& options);
+
+  // Writes the collector's state into an empty message. Does not block. Errors: those of CsvFile::Save.
+  absl::Status Save(proto::TimingState& state) const;
+  // Recreates the collector whose Save wrote `state`, for a process that takes over, with the files as they
+  // were then. Requires the same `options`. InvalidArgument: no collector can have written `state`. DataLoss:
+  // a file is shorter than it was then.
+  static absl::StatusOr<std::unique_ptr<TimingCollector>> Restore(const std::string& run_dir,
+                                                                  const Options& options,
+                                                                  const proto::TimingState& state);
 
   // Removes from the files the lines of work that the attempt undoes (CsvFile::Begin). Blocks; may be called
   // on any thread.
@@ -63,21 +74,9 @@ class TimingCollector {
   // Larger values of staleness are counted as this value.
   static constexpr int64_t kMaxStaleness = 9999;
 
-  struct Sums {
-    int64_t samples = 0;
-    Nanoseconds data_ns = 0;
-    Nanoseconds forward_ns = 0;
-    Nanoseconds backward_ns = 0;
-    Nanoseconds exchange_ns = 0;
-    Nanoseconds update_ns = 0;
-    Nanoseconds total_ns = 0;
-    int64_t bytes_out = 0;
-    int64_t bytes_in = 0;
-    int64_t staleness = 0;
-  };
-
   TimingCollector(int workers, bool lock_step, std::unique_ptr<CsvFile> steps,
                   std::unique_ptr<CsvFile> epochs);
+  absl::Status RestoreCounts(const proto::TimingState& state);
   void Count(const proto::StepRecord& record, int workers);
   TimingAnalysis AnalyseAll() const;
   // `unrecorded`: samples that were used and have no record.
@@ -88,7 +87,7 @@ class TimingCollector {
   const std::unique_ptr<CsvFile> epochs_csv_;
 
   std::vector<IterationTimes> iterations_;  // One element for each rank.
-  Sums sums_;                               // Sums over all records.
+  proto::StepSums sums_;                    // Sums over all records.
   GradientNoise noise_;
   int64_t records_ = 0;
   std::map<int64_t, int64_t> staleness_;  // Number of steps for each staleness.

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "runtime/telemetry/summary.h"
+#include "tests/testing/message_changes.h"
 #include "tests/testing/temp_directory.h"
 
 namespace tethys {
@@ -135,6 +136,64 @@ TEST_F(ResourceLogTest, SamplesWithImplausibleValuesAreDropped) {
 TEST_F(ResourceLogTest, CommasQuotesAndLineBreaksInAHostNameAreReplaced) {
   ASSERT_TRUE(log_->Add("a,b\n\"c", "ps 0", Sample(101, 1, 1), 0).ok());
   EXPECT_NE(Csv().find("\n1.000,a_b__c,ps 0,"), std::string::npos);
+}
+
+// A log whose state is saved between the samples of two machines.
+class SavedResourceLogTest : public ResourceLogTest {
+ protected:
+  SavedResourceLogTest() {
+    log_->SetMachines({"a", "b"});
+    Process("ps 0", 101, 10);
+    EXPECT_TRUE(log_->Flush().ok());
+    Machine("a", 101, 30);
+    Machine("b", 101, 50);
+    Machine("a", 102, 10);
+    proto::ResourceSample sample = Sample(101, 50, 7);
+    sample.set_gpu_percent(37);
+    EXPECT_TRUE(log_->Add("a", "worker 0", sample, 0).ok());
+    proto::ResourceLogState saved;
+    EXPECT_TRUE(log_->Save(saved).ok());
+    EXPECT_TRUE(saved_.ParseFromString(saved.SerializeAsString()));
+    file_ = *ReadFile(path_);
+  }
+  void GoOn() {
+    Machine("b", 102, 70);
+    Process("ps 0", 103, 40);
+    EXPECT_TRUE(log_->Flush().ok());
+  }
+  absl::Status Restore() {
+    auto restored = ResourceLog::Restore(directory_.path(), 100 * kSecond, saved_);
+    if (restored.ok()) log_ = *std::move(restored);
+    return restored.status();
+  }
+
+  const std::string path_ = directory_.path() + "/resources.csv";
+  proto::ResourceLogState saved_;
+  std::string file_;  // The file when the state was saved.
+};
+
+TEST_F(SavedResourceLogTest, RestoredLog_ContinuesAsTheOriginalWould) {
+  GoOn();
+  const std::string csv = Csv(), summary = Summary().DebugString();
+  ASSERT_TRUE(Restore().ok());
+  GoOn();
+  EXPECT_EQ(Csv(), csv);
+  EXPECT_EQ(Summary().DebugString(), summary);
+}
+
+TEST_F(SavedResourceLogTest, DamagedState_IsRefusedOrStillUsable) {
+  int refused = 0;
+  testing::MessageChanges([&] {
+    log_.reset();
+    ASSERT_TRUE(WriteFileAtomically(path_, file_).ok());
+    if (!Restore().ok()) {
+      ++refused;
+      return;
+    }
+    GoOn();
+    Summary();
+  }).Of(saved_);
+  EXPECT_GT(refused, 20);
 }
 
 TEST(CostTest, CostFollowsFromThePriceAndTheTimes) {

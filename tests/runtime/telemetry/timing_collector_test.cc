@@ -10,14 +10,15 @@
 #include "absl/strings/str_split.h"
 #include "runtime/base/file.h"
 #include "runtime/telemetry/summary.h"
+#include "tests/testing/message_changes.h"
 
 namespace tethys {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Pair;
-using testing::SizeIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+using ::testing::SizeIs;
 
 // A record whose data, forward, backward, exchange and update phases take 1, 2, 3, 4 and 0 tenths of `total`.
 proto::StepRecord Record(int rank, int64_t step, Nanoseconds total, int64_t staleness = 0) {
@@ -38,11 +39,11 @@ proto::StepRecord Record(int rank, int64_t step, Nanoseconds total, int64_t stal
   return record;
 }
 
-class TimingCollectorTest : public testing::Test {
+class TimingCollectorTest : public ::testing::Test {
  protected:
   static constexpr int64_t kEpochLength = 100;
   TimingCollectorTest() {
-    std::string pattern = testing::TempDir() + "/telemetry.XXXXXX";
+    std::string pattern = ::testing::TempDir() + "/telemetry.XXXXXX";
     run_dir_ = mkdtemp(pattern.data());
   }
   ~TimingCollectorTest() override { EXPECT_TRUE(RemoveRecursively(run_dir_).ok()); }
@@ -347,7 +348,7 @@ TEST_F(TimingCollectorTest, WriteToAFullDiskIsResourceExhausted) {
 }
 
 TEST(Summary, SummaryRoundTripsAndDamagedOrMissingFileIsAnError) {
-  std::string pattern = testing::TempDir() + "/summary.XXXXXX";
+  std::string pattern = ::testing::TempDir() + "/summary.XXXXXX";
   const std::string run_dir = mkdtemp(pattern.data());
   proto::RunSummary summary;
   summary.set_job("fashion");
@@ -361,6 +362,107 @@ TEST(Summary, SummaryRoundTripsAndDamagedOrMissingFileIsAnError) {
   EXPECT_EQ(ReadSummary(run_dir).status().code(), absl::StatusCode::kDataLoss);
   EXPECT_TRUE(RemoveRecursively(run_dir).ok());
   EXPECT_EQ(ReadSummary(run_dir).status().code(), absl::StatusCode::kNotFound);
+}
+
+// A collector whose state is saved in the middle of the attempt.
+class SavedCollectorTest : public TimingCollectorTest {
+ protected:
+  SavedCollectorTest() {
+    WriteSteps({{1, 80}});
+    state_.set_epoch(1);
+    collector_ = Open(2, /*lock_step=*/false);
+    EXPECT_TRUE(collector_->Begin().ok());
+    AddSteps(*collector_, 0, 20);
+    EXPECT_TRUE(collector_->AddEpoch(Second()).ok());
+    Add(*collector_,
+        {WithNorms(0, 20)});  // Its line waits in the buffer, and the noise waits for the other worker.
+    proto::TimingState saved;
+    EXPECT_TRUE(collector_->Save(saved).ok());
+    EXPECT_TRUE(saved_.ParseFromString(saved.SerializeAsString()));
+    steps_ = *ReadFile(run_dir_ + "/steps.csv");
+    epochs_ = *ReadFile(run_dir_ + "/epochs.csv");
+  }
+  static proto::StepRecord WithNorms(int rank, int64_t step) {
+    proto::StepRecord record = Record(rank, step, 1000 + 10 * step + rank, /*staleness=*/step % 3);
+    record.set_epoch(1 + step / 10);
+    record.set_own_square(2 + 0.1 * static_cast<double>(step));
+    record.set_sum_square(3);
+    return record;
+  }
+  static void AddSteps(TimingCollector& collector, int64_t begin, int64_t end) {
+    for (int64_t step = begin; step < end; ++step) {
+      Add(collector, {WithNorms(0, step), WithNorms(1, step)}, /*offset=*/7);
+    }
+  }
+  // What follows after the state was saved.
+  static void GoOn(TimingCollector& collector) {
+    Add(collector, {WithNorms(1, 20)});
+    AddSteps(collector, 21, 40);
+    proto::EpochResult epoch;
+    epoch.set_epoch(2);
+    epoch.set_validation_seconds(1.5);
+    epoch.set_barrier_seconds(0.5);
+    EXPECT_TRUE(collector.AddEpoch(epoch).ok());
+    EXPECT_TRUE(collector.Flush().ok());
+  }
+  absl::StatusOr<std::unique_ptr<TimingCollector>> Restore(const proto::TimingState& state) {
+    return TimingCollector::Restore(run_dir_, {.workers = 2, .lock_step = false}, state);
+  }
+  void WriteFiles() {
+    std::ofstream(run_dir_ + "/steps.csv") << steps_;
+    std::ofstream(run_dir_ + "/epochs.csv") << epochs_;
+  }
+
+  std::unique_ptr<TimingCollector> collector_;
+  proto::TimingState saved_;
+  std::string steps_, epochs_;  // The files when the state was saved.
+};
+
+TEST_F(SavedCollectorTest, RestoredCollector_ContinuesAsTheOriginalWould) {
+  GoOn(*collector_);
+  const std::string summary = Summary(*collector_).DebugString();
+  const std::vector<std::string> steps = Lines("steps.csv"), epochs = Lines("epochs.csv");
+  ASSERT_THAT(steps, SizeIs(1 + 1 + 80));
+  ASSERT_THAT(epochs, SizeIs(1 + 2));
+  collector_.reset();
+  const auto restored = Restore(saved_);
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  GoOn(**restored);
+  EXPECT_EQ(Summary(**restored).DebugString(), summary);
+  EXPECT_EQ(Lines("steps.csv"), steps);
+  EXPECT_EQ(Lines("epochs.csv"), epochs);
+}
+
+TEST_F(SavedCollectorTest, LinesThatWereNotWrittenYet_AreInTheState) {
+  collector_.reset();
+  WriteFiles();  // The lost chief wrote no further line.
+  ASSERT_TRUE((*Restore(saved_))->Flush().ok());
+  EXPECT_THAT(Lines("steps.csv"), SizeIs(1 + 1 + 41));
+  EXPECT_THAT(Lines("epochs.csv"), SizeIs(1 + 1));
+}
+
+TEST_F(SavedCollectorTest, FileThatHasBecomeShorter_IsAnError) {
+  collector_.reset();
+  std::ofstream(run_dir_ + "/steps.csv") << kStepsCsvHeader << "\n";
+  EXPECT_TRUE(absl::IsDataLoss(Restore(saved_).status()));
+}
+
+TEST_F(SavedCollectorTest, DamagedState_IsRefusedOrStillUsable) {
+  collector_.reset();
+  int refused = 0;
+  testing::MessageChanges([&] {
+    WriteFiles();
+    const auto restored = Restore(saved_);
+    refused += restored.ok() ? 0 : 1;
+    if (restored.ok()) GoOn(**restored);
+    if (restored.ok()) Summary(**restored);
+  }).Of(saved_);
+  EXPECT_GT(refused, 50);
+}
+
+TEST_F(TimingCollectorTest, StateIsUnavailable_BeforeTheTablesAreBegun) {
+  proto::TimingState state;
+  EXPECT_TRUE(absl::IsUnavailable(Open(1)->Save(state)));
 }
 
 }  // namespace
