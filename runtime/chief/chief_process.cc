@@ -363,7 +363,7 @@ class ChiefProcess final : public ChiefEvents {
     double epochs_done = 0;
     controller_->Read([&](const JobController& controller) {
       epochs_done = controller.epochs_done();
-      interrupted = controller.interrupted() && absl::IsCancelled(status);
+      interrupted = controller.course().interrupted() && absl::IsCancelled(status);
       controller.FillSummary(clock_.Now(), summary);
       timing_->FillSummary(controller.training_seconds(), summary);
     });

@@ -317,7 +317,7 @@ void JobController::OnTookOver(Nanoseconds now, Actions& actions) {
 }
 
 void JobController::OnInterrupt(Nanoseconds now, Actions& actions) {
-  if (interrupted() || ending()) return;
+  if (course_.interrupted() || ending()) return;
   course_.Interrupt();
   if (!course_.training_begun()) {
     return Stop(absl::CancelledError("interrupted before training began"), TaskId(), now, actions);

@@ -98,7 +98,6 @@ class JobController {
   // saved, and the job ends as Cancelled. Before training begins, nothing is saved. Further calls have no
   // effect.
   void OnInterrupt(Nanoseconds now, Actions& actions);
-  bool interrupted() const { return course_.interrupted(); }
   // A new process goes on as the job's chief.
   void OnTookOver(Nanoseconds now, Actions& actions);
 
@@ -108,6 +107,7 @@ class JobController {
 
   // Fills the controller's part of the summary; the timing collector fills the rest.
   void FillSummary(Nanoseconds now, proto::RunSummary& summary) const;
+  const JobCourse& course() const { return course_; }  // The stage that the job has reached.
   // The standardisation of the data; known once a worker is ready.
   const proto::InputScaling& scaling() const { return plan_.scaling(); }
   double training_seconds() const { return own_.training_seconds(); }  // In this attempt.

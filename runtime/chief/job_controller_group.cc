@@ -128,12 +128,12 @@ void JobController::Regroup(Nanoseconds now, Actions& actions) {
 // True if the group is to be halted. A replacement joins while the group trains, or at a barrier.
 bool JobController::MustRegroup() const {
   if (!group_.active() || !course_.training_begun() || failure_.any()) return false;
-  return group_.broken() || (group_.grows() && !interrupted());
+  return group_.broken() || (group_.grows() && !course_.interrupted());
 }
 
 void JobController::Proceed(Nanoseconds now, Actions& actions) {
   const absl::Status status =
-      group_.Proceed(held_.next(), losses_.awaits_replacement(), interrupted(), now, actions);
+      group_.Proceed(held_.next(), losses_.awaits_replacement(), course_.interrupted(), now, actions);
   if (!status.ok()) Fail(status, group_.last_lost(), now);
 }
 
@@ -207,7 +207,7 @@ void JobController::GroupFormed(Nanoseconds now, Actions& actions) {
   if (!course_.in_segment()) return Continue(now, actions);
   course_.Enter(JobPhase::kTrain);
   const int64_t made = step - state_.step();
-  if (interrupted()) running_.CutAfter(made);
+  if (course_.interrupted()) running_.CutAfter(made);
   own_.set_first_done_ns(0);
   // Begins a run even if no step is left, because the workers report their moving statistics at its end.
   running_.BeginRun(made);

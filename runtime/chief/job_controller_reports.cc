@@ -130,7 +130,7 @@ void JobController::FillSummary(Nanoseconds now, proto::RunSummary& summary) con
   summary.set_epochs(state_.epoch());
   if (state_.has_best()) *summary.mutable_best() = state_.best();
   summary.set_stopped_early(planner_.StoppedEarly(state_) && !planner_.ReachedItsLength(state_));
-  if (own_.end().code() != 0 && !interrupted()) {
+  if (own_.end().code() != 0 && !course_.interrupted()) {
     *summary.mutable_first_failure() = own_.first_failure();
     summary.mutable_first_failure()->set_message(own_.end().message());
   }

@@ -102,7 +102,7 @@ absl::Status JobController::CheckStages() const {
              "the job trains, but no segment begins at the last barrier");
   check.That(ending() || saves == (phase == JobPhase::kSave),
              "the job saves outside the phase for saving, or is in this phase without saving");
-  check.That(!pauses || (interrupted() && running_.open() && !planner_.leased()),
+  check.That(!pauses || (course_.interrupted() && running_.open() && !planner_.leased()),
              "a segment is paused, but no interrupt can have paused it");
   check.That(!course_.evaluating() || (evaluation_.id() > 0 && evaluation_.id() == own_.order_id()),
              "the job evaluates, but the evaluation is not the last order");

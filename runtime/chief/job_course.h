@@ -102,6 +102,10 @@ class JobCourse {
   bool in_segment() const {
     return state_.phase == JobPhase::kTrain || (state_.phase == JobPhase::kRegroup && state_.in_segment);
   }
+  // True from the beginning of training on, except while the job saves or ends.
+  bool trains_or_evaluates() const {
+    return training_begun() && !ending() && state_.phase != JobPhase::kSave;
+  }
   bool ending() const { return state_.phase >= JobPhase::kStopping; }
 
  private:
