@@ -18,6 +18,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/socket.h"
 #include "runtime/base/thread.h"
+#include "runtime/chief/saved_values.h"
 #include "runtime/cluster/credentials.h"
 #include "runtime/cluster/grpc_status.h"
 #include "runtime/cluster/keep_alive.h"
@@ -173,6 +174,30 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
     if (it == sessions_.end() || it->second.incarnation != incarnation) return;
     Life& life = it->second;
     for (; life.dropped < count && !life.kept.empty(); ++life.dropped) life.kept.pop_front();
+  }
+
+  void Save(proto::ChiefServerState& state) override {
+    MutexLock lock(mu_);
+    for (const auto& [task, life] : sessions_) {
+      proto::ChiefServerState::Session& saved = *state.add_session();
+      Put(task, *saved.mutable_task());
+      saved.set_incarnation(life.incarnation);
+      saved.set_received(life.dropped);
+      saved.mutable_order()->Assign(life.kept.begin(), life.kept.end());
+    }
+  }
+
+  absl::Status Restore(const proto::ChiefServerState& state) override {
+    MutexLock lock(mu_);
+    StateCheck check;
+    for (const proto::ChiefServerState::Session& saved : state.session()) {
+      check.Count("received", saved.received());
+      Life life = {.incarnation = saved.incarnation(),
+                   .kept = {saved.order().begin(), saved.order().end()},
+                   .dropped = saved.received()};
+      check.That(sessions_.emplace(TaskOf(saved.task()), std::move(life)).second, "a task has two sessions");
+    }
+    return Annotate(check.status(), "the orders to the tasks");
   }
 
  private:

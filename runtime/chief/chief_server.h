@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "proto/chief.pb.h"
+#include "proto/chief_snapshot.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 #include "runtime/chief/chief_actions.h"
@@ -60,6 +61,12 @@ class ChiefServer {
                                                             ChiefEvents& events);
   // Ends all sessions and waits for their threads.
   virtual ~ChiefServer() = default;
+
+  // Writes the orders of all sessions that their tasks have not confirmed. Does not block.
+  virtual void Save(proto::ChiefServerState& state) = 0;
+  // Lets the tasks open these sessions again. Called at most once, and before Listen. InvalidArgument: no
+  // server can have written `state`.
+  virtual absl::Status Restore(const proto::ChiefServerState& state) = 0;
 
   virtual std::string address() const = 0;
   // Queues an order for one incarnation of the task. The order is dropped if the incarnation's session has

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/state_check.h"
 
 namespace tethys {
 namespace {
@@ -14,13 +15,16 @@ namespace {
 // The most bytes of the journal (about a million lines) that are kept in memory while the file cannot be
 // written.
 constexpr int64_t kMostUnwrittenBytes = int64_t{64} << 20;
+// The most bytes of unwritten lines in a saved state.
+constexpr int64_t kMostSavedBytes = 1 << 20;
 
 }  // namespace
 
-JournalWriter::JournalWriter(std::unique_ptr<AppendFile> file, std::string path, int64_t begin,
+JournalWriter::JournalWriter(std::unique_ptr<AppendFile> file, std::string path, int64_t length,
                              std::string written)
     : path_(std::move(path)),
-      begin_(begin),
+      begin_(length - static_cast<int64_t>(written.size())),
+      length_(length),
       written_(std::move(written)),
       file_(std::move(file)),
       queue_({.name = "the journal", .most_bytes = kMostUnwrittenBytes, .retry = true},
@@ -30,8 +34,8 @@ absl::StatusOr<std::unique_ptr<JournalWriter>> JournalWriter::Begin(const std::s
                                                                     const std::string& attempt) {
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<AppendFile> file, AppendFile::OpenLines(path));
   TETHYS_RETURN_IF_ERROR(file->Append(attempt));
-  TETHYS_ASSIGN_OR_RETURN(const int64_t begin, FileBytes(path));
-  std::unique_ptr<JournalWriter> writer(new JournalWriter(std::move(file), path, begin, ""));
+  TETHYS_ASSIGN_OR_RETURN(const int64_t length, FileBytes(path));
+  std::unique_ptr<JournalWriter> writer(new JournalWriter(std::move(file), path, length, ""));
   // Flush returns the error if the queue's thread could not be started. The job then fails before it trains.
   TETHYS_RETURN_IF_ERROR(writer->Flush());
   return writer;
@@ -42,15 +46,35 @@ absl::StatusOr<std::unique_ptr<JournalWriter>> JournalWriter::Continue(const std
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<AppendFile> file, AppendFile::OpenLines(path));
   TETHYS_ASSIGN_OR_RETURN(const int64_t end, FileBytes(path));
   if (begin < 0 || end < begin) {
-    return absl::DataLossError(absl::StrCat(path, " is shorter than it was when the attempt began"));
+    return absl::DataLossError(absl::StrCat(path, " is shorter than the lost chief left it"));
   }
   // Only the attempt's lines are read, because the journal of a long run is large.
   std::string lines(end - begin, '\0');
   const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
   TETHYS_RETURN_IF_ERROR(ReadFullyAt(fd.get(), lines.data(), end - begin, begin, path));
-  std::unique_ptr<JournalWriter> writer(new JournalWriter(std::move(file), path, begin, std::move(lines)));
+  std::unique_ptr<JournalWriter> writer(new JournalWriter(std::move(file), path, end, std::move(lines)));
   TETHYS_RETURN_IF_ERROR(writer->Flush());
+  return writer;
+}
+
+absl::Status JournalWriter::Save(proto::AppendedState& state) {
+  if (differs_ || known_ < written_.size()) {
+    return absl::FailedPreconditionError(absl::StrCat(path_, " has lines that have not come again"));
+  }
+  TETHYS_ASSIGN_OR_RETURN(const AppendQueue::Progress progress, queue_.GetProgress(kMostSavedBytes));
+  state.set_bytes(length_ + progress.written);
+  state.set_unwritten(absl::StrCat(progress.unwritten, buffer_));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<JournalWriter>> JournalWriter::Restore(const std::string& path,
+                                                                      const proto::AppendedState& state) {
+  StateCheck check;
+  check.Count(path, state.bytes());
+  TETHYS_RETURN_IF_ERROR(check.status());
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<JournalWriter> writer, Continue(path, state.bytes()));
+  writer->Add(state.unwritten());
   return writer;
 }
 

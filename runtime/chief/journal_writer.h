@@ -1,5 +1,5 @@
 // The chief's side of RUN_DIR/journal: queues lines, which a thread appends to the file. Thread-compatible,
-// except Sync. Begin, Continue, Flush and Sync wait for the disk.
+// except Sync. Begin, Continue, Restore, Flush and Sync wait for the disk.
 #ifndef TETHYS_RUNTIME_CHIEF_JOURNAL_WRITER_H_
 #define TETHYS_RUNTIME_CHIEF_JOURNAL_WRITER_H_
 
@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "proto/chief_snapshot.pb.h"
 #include "runtime/base/append_queue.h"
 #include "runtime/base/file.h"
 #include "runtime/base/status.h"
@@ -23,6 +24,13 @@ class JournalWriter {
   // Goes on with an attempt for a lost chief. All lines of the attempt after byte `begin` are expected to
   // come again; those that are in the file already are not written twice.
   static absl::StatusOr<std::unique_ptr<JournalWriter>> Continue(const std::string& path, int64_t begin);
+
+  // Writes the journal's state. Does not block. Errors: those of AppendQueue::GetProgress;
+  // FailedPrecondition: lines of a lost chief are still expected to come again.
+  absl::Status Save(proto::AppendedState& state);
+  // Goes on in a saved state for a lost chief. All lines after it are expected to come again, as in Continue.
+  static absl::StatusOr<std::unique_ptr<JournalWriter>> Restore(const std::string& path,
+                                                                const proto::AppendedState& state);
 
   // The length of the file when its lines after `attempt` begin.
   int64_t begin() const { return begin_; }
@@ -39,10 +47,12 @@ class JournalWriter {
   absl::Status Sync();
 
  private:
-  JournalWriter(std::unique_ptr<AppendFile> file, std::string path, int64_t begin, std::string written);
+  // `length`: the length of the file.
+  JournalWriter(std::unique_ptr<AppendFile> file, std::string path, int64_t length, std::string written);
 
   const std::string path_;
   const int64_t begin_;
+  const int64_t length_;       // The length of the file before the queue's lines.
   const std::string written_;  // What the lost chief wrote.
   size_t known_ = 0;           // The number of bytes of written_ that have come again.
   bool differs_ = false;

@@ -76,6 +76,15 @@ void ProgressPipe::Add(proto::ProgressEvent event) {
   changed_.NotifyAll();
 }
 
+void ProgressPipe::Save(google::protobuf::RepeatedPtrField<proto::ProgressEvent>& unwritten) {
+  MutexLock lock(mu_);
+  if (broken_) return;
+  if (writing_.number() > 0) *unwritten.Add() = writing_;
+  for (const proto::ProgressEvent& event : waiting_) {
+    if (event.number() > 0) *unwritten.Add() = event;
+  }
+}
+
 void ProgressPipe::Run() {
   proto::ProgressEvent event;
   while (Take(event)) {
@@ -95,6 +104,7 @@ bool ProgressPipe::Take(proto::ProgressEvent& event) {
   if (waiting_.empty()) return false;
   event = std::move(waiting_.front());
   waiting_.pop_front();
+  writing_ = event;
   return true;
 }
 

@@ -35,6 +35,9 @@ class ProgressPipe {
 
   void Add(proto::ProgressEvent event);
 
+  // Appends the numbered events that may not have been written to the descriptor, in order.
+  void Save(google::protobuf::RepeatedPtrField<proto::ProgressEvent>& unwritten);
+
  private:
   void Run();
   // Waits for an event. Returns false if no event is left and the pipe is closing.
@@ -44,6 +47,7 @@ class ProgressPipe {
   Mutex mu_;
   CondVar changed_;
   std::deque<proto::ProgressEvent> waiting_ ABSL_GUARDED_BY(mu_);
+  proto::ProgressEvent writing_ ABSL_GUARDED_BY(mu_);  // The event that is being written, or was last.
   int64_t left_out_ ABSL_GUARDED_BY(mu_) = 0;  // Events left out since the last note that counted them.
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   bool broken_ ABSL_GUARDED_BY(mu_) = false;

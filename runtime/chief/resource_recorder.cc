@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -38,14 +37,36 @@ absl::Status ResourceRecorder::Reopen(int64_t bytes) {
   return Open();
 }
 
+absl::Status ResourceRecorder::Save(proto::ResourceRecorderState& state) const {
+  if (log_ == nullptr) return absl::OkStatus();
+  for (const std::string& host : hosts_) state.add_host(host);
+  return log_->Save(*state.mutable_log());
+}
+
+absl::Status ResourceRecorder::Restore(const proto::ResourceRecorderState& state) {
+  if (state.has_log() != (options_.interval > 0)) {
+    return absl::InvalidArgumentError("the state was saved with another interval between resource samples");
+  }
+  if (!state.has_log()) return absl::OkStatus();
+  TETHYS_ASSIGN_OR_RETURN(log_, ResourceLog::Restore(options_.run_dir, options_.begin, state.log()));
+  hosts_ = {state.host().begin(), state.host().end()};
+  StartSampling();
+  return absl::OkStatus();
+}
+
 void ResourceRecorder::Begin(const proto::Group& group) {
   if (log_ == nullptr || sampler_ != nullptr) return;
-  std::set<std::string> hosts = {options_.host};
-  for (const proto::Member& member : group.member()) hosts.insert(member.host());
-  log_->SetMachines({hosts.begin(), hosts.end()});
+  hosts_ = {options_.host};
+  for (const proto::Member& member : group.member()) hosts_.insert(member.host());
+  log_->SetMachines({hosts_.begin(), hosts_.end()});
+  StartSampling();
+}
+
+void ResourceRecorder::StartSampling() {
+  if (hosts_.empty()) return;
   sampler_ = std::make_unique<ResourceSampler>(
       clock_, ResourceSampler::Options{
-                  .interval = options_.interval, .machine = true, .loopback = hosts.size() == 1});
+                  .interval = options_.interval, .machine = true, .loopback = hosts_.size() == 1});
 }
 
 ResourceRecorder::Samples ResourceRecorder::Collect() {

@@ -1,13 +1,15 @@
 // The chief's side of resource samples: samples the chief's own process and machine, and keeps the samples of
-// all tasks in RUN_DIR/resources.csv and in the summary. Thread-compatible. Open, Continue and Finish wait
-// for the disk.
+// all tasks in RUN_DIR/resources.csv and in the summary. Thread-compatible. Open, Reopen, Restore and
+// Finish wait for the disk.
 #ifndef TETHYS_RUNTIME_CHIEF_RESOURCE_RECORDER_H_
 #define TETHYS_RUNTIME_CHIEF_RESOURCE_RECORDER_H_
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 
+#include "proto/chief_snapshot.pb.h"
 #include "proto/member.pb.h"
 #include "proto/summary.pb.h"
 #include "runtime/base/clock.h"
@@ -36,6 +38,11 @@ class ResourceRecorder {
   // length of the file when the attempt began.
   absl::Status Reopen(int64_t bytes);
 
+  // Writes the state into an empty message. Does not block. Errors: those of ResourceLog::Save.
+  absl::Status Save(proto::ResourceRecorderState& state) const;
+  // Opens the file for a chief that takes over, in a saved state. Errors: those of ResourceLog::Restore.
+  absl::Status Restore(const proto::ResourceRecorderState& state);
+
   // Starts sampling when the first group of tasks is formed. The hosts of its members, and the chief's host,
   // are all machines of the job. Later calls do nothing.
   void Begin(const proto::Group& group);
@@ -49,8 +56,11 @@ class ResourceRecorder {
   void FillSummary(proto::RunSummary& summary) const;
 
  private:
+  void StartSampling();
+
   const Options options_;
   const Clock& clock_;
+  std::set<std::string> hosts_;  // The machines of the job; empty until the first group of tasks is formed.
   std::unique_ptr<ResourceLog> log_;          // Null if nothing is sampled.
   std::unique_ptr<ResourceSampler> sampler_;  // Null until the first group of tasks is formed.
 };

@@ -9,9 +9,13 @@
 #include <memory>
 #include <set>
 
+#include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "proto/chief.grpc.pb.h"
 #include "runtime/base/mutex.h"
 #include "runtime/cluster/handshake.h"
+#include "runtime/cluster/session_metadata.h"
+#include "tests/testing/message_changes.h"
 
 namespace tethys {
 namespace {
@@ -19,6 +23,7 @@ namespace {
 class CountingChief final : public ChiefEvents {
  public:
   absl::Status Admit(TaskId, uint32_t) override { return absl::OkStatus(); }
+  absl::StatusOr<int64_t> Resume(TaskId, uint32_t) override { return 1; }
   void OnMessage(TaskId task, uint32_t, proto::FromTask) override { Note(task, heard_); }
   void OnGone(TaskId task, uint32_t) override { Note(task, gone_); }
   absl::Status WriteChunk(int64_t, int, int64_t, absl::Span<const float>) override {
@@ -52,7 +57,9 @@ class CountingChief final : public ChiefEvents {
 // A task's side of its session with the chief, without the thread that reads orders.
 class BareTask {
  public:
-  BareTask(const std::string& address, const JobToken& token, int worker)
+  // `received`: if set, the task opens its session again, and has received so many orders.
+  BareTask(const std::string& address, const JobToken& token, int worker,
+           absl::optional<int64_t> received = {})
       : stub_(proto::Chief::NewStub(Connect(address))) {
     grpc::ClientContext challenge;
     proto::Challenge nonce;
@@ -64,6 +71,7 @@ class BareTask {
     handshake.set_incarnation(1);
     CompleteHandshake(token, nonce.nonce(), handshake);
     context_.AddMetadata(kHandshakeMetadataKey, handshake.SerializeAsString());
+    if (received.has_value()) context_.AddMetadata(kOrdersReceivedKey, absl::StrCat(*received));
     stream_ = stub_->Session(&context_);
     stream_->WaitForInitialMetadata();
     stream_->Write({});
@@ -168,6 +176,57 @@ TEST_F(ChiefServerTest, TaskThatReadsNothing_DoesNotDelayShutdown) {
   const auto deaf = Join(0);
   for (int i = 0; i < 64; ++i) SendBig(0);
   server_.reset();
+}
+
+// A chief with three orders to worker 0, of which the worker has confirmed the first, and a successor of the
+// chief.
+class ServerSuccessorTest : public ChiefServerTest {
+ protected:
+  ServerSuccessorTest() {
+    server_ = ChiefServer::Create(secret_, /*resumable=*/true, clock_, chief_);
+    EXPECT_TRUE(server_->Listen("127.0.0.1:0").ok());
+    const auto task = Join(0);
+    for (int64_t run = 1; run <= 3; ++run) SendRun(0, run);
+    server_->OrdersReceived({proto::WORKER, 0}, 1, 1);
+    proto::ChiefServerState saved;
+    server_->Save(saved);
+    EXPECT_TRUE(saved_.ParseFromString(saved.SerializeAsString()));
+    server_ = ChiefServer::Create(secret_, /*resumable=*/true, clock_, chief_);
+  }
+  // The next order that the task gets if it has received `count` orders; -1: it cannot open its session
+  // again.
+  int64_t NextRunAfter(int64_t count) { return BareTask(server_->address(), token_, 0, count).NextRun(); }
+
+  const JobSecret secret_ = {token_, "job", {}};
+  proto::ChiefServerState saved_;
+};
+
+TEST_F(ServerSuccessorTest, TaskGetsTheOrdersThatItLacks) {
+  ASSERT_TRUE(server_->Restore(saved_).ok());
+  SendRun(0, 4);  // The order follows from an input after the state was saved.
+  ASSERT_TRUE(server_->Listen("127.0.0.1:0").ok());
+  EXPECT_EQ(NextRunAfter(0), -1) << "the first order is no longer there";
+  EXPECT_EQ(NextRunAfter(5), -1) << "no fifth order was sent";
+  BareTask task(server_->address(), token_, 0, 2);
+  EXPECT_EQ(task.NextRun(), 3);
+  EXPECT_EQ(task.NextRun(), 4);
+}
+
+TEST_F(ServerSuccessorTest, RestoredStateIsSavedAsItWas) {
+  ASSERT_TRUE(server_->Restore(saved_).ok());
+  proto::ChiefServerState again;
+  server_->Save(again);
+  EXPECT_EQ(again.SerializeAsString(), saved_.SerializeAsString());
+}
+
+TEST_F(ServerSuccessorTest, DamagedStateIsRefusedOrStillUsable) {
+  int refused = 0;
+  testing::MessageChanges([&] {
+    const auto server = ChiefServer::Create(secret_, /*resumable=*/true, clock_, chief_);
+    refused += server->Restore(saved_).ok() ? 0 : 1;
+    server->OrdersReceived({proto::WORKER, 0}, 1, 2);
+  }).Of(saved_);
+  EXPECT_GE(refused, 3);
 }
 
 }  // namespace

@@ -81,5 +81,61 @@ TEST_F(JournalWriterTest, FileThatHasBecomeShorterIsAnError) {
   EXPECT_TRUE(absl::IsDataLoss(JournalWriter::Continue(path_, begin).status()));
 }
 
+// What a process that takes over has in common with a lost chief, whose state was saved after the lines a and
+// b.
+class SavedJournalTest : public JournalWriterTest {
+ protected:
+  SavedJournalTest() {
+    const auto writer = JournalWriter::Begin(path_, "attempt\n");
+    (*writer)->Add("a\n");
+    EXPECT_TRUE((*writer)->Flush().ok());
+    (*writer)->HandOn();
+    (*writer)->Add("b\n");
+    EXPECT_TRUE((*writer)->Save(saved_).ok());
+    EXPECT_EQ(saved_.bytes() + saved_.unwritten().size(), 12);
+    (*writer)->Add("c\nd\n");
+    (*writer)->HandOn();
+  }
+
+  proto::AppendedState saved_;
+};
+
+TEST_F(SavedJournalTest, OnlyLaterLinesAreExpectedToComeAgain) {
+  const auto writer = JournalWriter::Restore(path_, saved_);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  (*writer)->Add("c\nd\ne\n");
+  (*writer)->HandOn();
+  EXPECT_TRUE((*writer)->CheckRepeated(/*all=*/true).ok());
+  EXPECT_TRUE((*writer)->Flush().ok());
+  EXPECT_EQ(File(), "attempt\na\nb\nc\nd\ne\n");
+}
+
+TEST_F(SavedJournalTest, LinesThatTheLostChiefDidNotWrite_AreWritten) {
+  ASSERT_TRUE(WriteFileAtomically(path_, File().substr(0, saved_.bytes())).ok());
+  const auto writer = JournalWriter::Restore(path_, saved_);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  (*writer)->HandOn();
+  EXPECT_TRUE((*writer)->CheckRepeated(/*all=*/true).ok());
+  EXPECT_TRUE((*writer)->Flush().ok());
+  EXPECT_EQ(File(), "attempt\na\nb\n");
+}
+
+TEST_F(SavedJournalTest, StateIsRefused_WhileLinesAreExpected) {
+  const auto writer = JournalWriter::Restore(path_, saved_);
+  proto::AppendedState later;
+  EXPECT_TRUE(absl::IsFailedPrecondition((*writer)->Save(later)));
+  (*writer)->Add("c\nd\n");
+  (*writer)->HandOn();
+  ASSERT_TRUE((*writer)->Save(later).ok());
+  EXPECT_EQ(later.bytes() + later.unwritten().size(), 16);
+}
+
+TEST_F(SavedJournalTest, ImpossibleLengthIsAnError) {
+  saved_.set_bytes(17);
+  EXPECT_TRUE(absl::IsDataLoss(JournalWriter::Restore(path_, saved_).status()));
+  saved_.set_bytes(-1);
+  EXPECT_TRUE(absl::IsInvalidArgument(JournalWriter::Restore(path_, saved_).status()));
+}
+
 }  // namespace
 }  // namespace tethys

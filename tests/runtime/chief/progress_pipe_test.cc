@@ -132,5 +132,21 @@ TEST_F(ProgressPipeTest, Destructor_WithAClosedReader_Returns) {
   pipe_.reset();
 }
 
+TEST_F(ProgressPipeTest, Save_WithAReaderThatDoesNotRead_HasAllNumberedEvents) {
+  for (int number = 1; number <= 3; ++number) {
+    proto::ProgressEvent epoch;
+    epoch.mutable_epoch()->set_epoch(number);
+    epoch.set_number(number);
+    pipe_->Add(epoch);
+    pipe_->Add(Note("an event of this process alone"));
+  }
+  google::protobuf::RepeatedPtrField<proto::ProgressEvent> unwritten;
+  pipe_->Save(unwritten);
+  std::vector<int64_t> numbers;
+  for (const proto::ProgressEvent& event : unwritten) numbers.push_back(event.number());
+  EXPECT_THAT(numbers, ElementsAre(1, 2, 3));
+  End();
+}
+
 }  // namespace
 }  // namespace tethys
