@@ -49,7 +49,7 @@ class ChiefLog {
   // then do nothing.
   void Append(const proto::ChiefRecord& record);
 
-  // True if the log should be replaced: repeating its records takes much longer than reading a snapshot.
+  // True if the log should be replaced by a shorter one.
   bool IsLong() const { return fd_.valid() && bytes_ > long_bytes_; }
   // Lets a new log, which begins with `record`, replace the log. After an error (ResourceExhausted: the
   // record is too large, or the disk is full), the log continues as it was, and is long again after

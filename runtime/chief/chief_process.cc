@@ -24,10 +24,9 @@
 #include "runtime/chief/frozen_variables.h"
 #include "runtime/chief/job_controller.h"
 #include "runtime/chief/journal.h"
-#include "runtime/chief/journal_writer.h"
 #include "runtime/chief/logged_controller.h"
 #include "runtime/chief/progress_pipe.h"
-#include "runtime/chief/resource_recorder.h"
+#include "runtime/chief/run_recorder.h"
 #include "runtime/chief/run_summary.h"
 #include "runtime/chief/save_executor.h"
 #include "runtime/chief/saved_values.h"
@@ -39,7 +38,6 @@
 #include "runtime/job/job.h"
 #include "runtime/shape/job_shape.h"
 #include "runtime/telemetry/summary.h"
-#include "runtime/telemetry/timing_collector.h"
 
 namespace tethys {
 namespace {
@@ -95,9 +93,10 @@ class ChiefProcess final : public ChiefEvents {
     loop_.Run(kTick, [&] {
       Step(tick);
       if (options_.interrupted && options_.interrupted()) Step(interrupt);
-      journal_->HandOn();
-      WarnOnce(journal_->TakeError());
+      recorder_->journal().HandOn();
+      WarnOnce(recorder_->journal().TakeError());
       SampleResources();
+      TakeSnapshot();
     });
     return end_status_;
   }
@@ -139,39 +138,33 @@ class ChiefProcess final : public ChiefEvents {
     for (const std::string& note : start.notes) Note(note);
     for (const std::string& note : BeginCheckpoints(checkpoints, start)) Note(note);
     if (options_.resume) NoteEarlierAttempts(options_.run_dir, start.state);
+    first_.set_now_ns(clock_.Now());
+    *first_.mutable_begin() = DescribeStart(options_.plan, start);
     TETHYS_ASSIGN_OR_RETURN(
-        journal_, JournalWriter::Begin(
-                      JournalPath(),
-                      journal::Attempt(start.state, EpochLength(options_.plan), job_.workers(),
-                                       ServersWithShards(options_.plan.placement()), StrategyName(job_))));
-    proto::ChiefRecord record;
-    record.set_now_ns(clock_.Now());
-    proto::LogBegin& begin = *record.mutable_begin();
-    begin = DescribeStart(options_.plan, start);
-    begin.set_journal_bytes(journal_->begin());
-    begin.set_resources_bytes(ResourceRecorder::FileLength(options_.run_dir));
-    TETHYS_RETURN_IF_ERROR(Open(variables, std::move(start), record.now_ns()));
-    TETHYS_RETURN_IF_ERROR(resources_->Open());
-    if (!options_.keeps_log) return RemoveRecursively(LogPath());
+        recorder_, RunRecorder::Begin(RecorderOptions(start.state), clock_, *first_.mutable_begin()));
+    TETHYS_RETURN_IF_ERROR(Open(variables, std::move(start)));
+    if (!options_.keeps_log) return ChiefLog::Remove(LogPath());
     TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<ChiefLog> log, ChiefLog::Create(LogPath()));
-    log->Append(record);
+    log->Append(first_);
     controller_->Log(std::move(log));
     return absl::OkStatus();
   }
 
-  // Goes on with the attempt of a chief whose process has ended.
+  // Goes on with the attempt of a chief whose process has ended: at its beginning or, if the log begins with
+  // a snapshot, at the snapshot.
   absl::Status TakeOver() {
     std::vector<proto::ChiefRecord> records;
     TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<ChiefLog> log, ChiefLog::Continue(LogPath(), records));
     if (records.empty()) return absl::DataLossError(absl::StrCat(LogPath(), " has no records"));
-    const proto::LogBegin& begin = records[0].begin();
+    first_ = records[0];
     TETHYS_ASSIGN_OR_RETURN(const VariableSet variables, VariablesOf(options_.plan));
     TETHYS_RETURN_IF_ERROR(RemoveStaleCheckpoints(CheckpointsPath()));
     TETHYS_ASSIGN_OR_RETURN(StartingState start,
-                            FindStartAgain(options_.plan, variables, SlotNames(), begin));
-    TETHYS_ASSIGN_OR_RETURN(journal_, JournalWriter::Continue(JournalPath(), begin.journal_bytes()));
-    TETHYS_RETURN_IF_ERROR(Open(variables, std::move(start), records[0].now_ns()));
-    TETHYS_RETURN_IF_ERROR(resources_->Reopen(begin.resources_bytes()));
+                            FindStartAgain(options_.plan, variables, SlotNames(), first_.begin()));
+    TETHYS_ASSIGN_OR_RETURN(recorder_,
+                            RunRecorder::Continue(RecorderOptions(start.state), clock_, first_.begin()));
+    TETHYS_RETURN_IF_ERROR(Open(variables, std::move(start)));
+    first_.mutable_begin()->clear_snapshot();
     TETHYS_RETURN_IF_ERROR(Repeat(records));
     controller_->Log(std::move(log));
     proto::ChiefRecord took_over;
@@ -191,11 +184,11 @@ class ChiefProcess final : public ChiefEvents {
       Actions actions;
       controller_->Repeat(record, actions);
       Follow(record, actions);
-      journal_->HandOn();
-      TETHYS_RETURN_IF_ERROR(journal_->CheckRepeated(/*all=*/false));
-      if (++repeated % kRepeatedAtOnce == 0) WarnOnce(timing_->Flush());
+      recorder_->journal().HandOn();
+      TETHYS_RETURN_IF_ERROR(recorder_->journal().CheckRepeated(/*all=*/false));
+      if (++repeated % kRepeatedAtOnce == 0) WarnOnce(recorder_->timing().Flush());
     }
-    TETHYS_RETURN_IF_ERROR(journal_->CheckRepeated(/*all=*/true));
+    TETHYS_RETURN_IF_ERROR(recorder_->journal().CheckRepeated(/*all=*/true));
     saves_->EndRepeat(Model());
     return absl::OkStatus();
   }
@@ -206,24 +199,27 @@ class ChiefProcess final : public ChiefEvents {
     return needed ? absl::optional<int64_t>(start.state.step()) : absl::nullopt;
   }
 
-  // `begin`: when the attempt began.
-  absl::Status Open(const VariableSet& variables, StartingState start, Nanoseconds begin) {
+  // What the attempt, which begins in `state`, records. first_ has the time at which the attempt began.
+  RunRecorder::Options RecorderOptions(const proto::TrainingState& state) const {
+    return {.run_dir = options_.run_dir,
+            .attempt = journal::Attempt(state, EpochLength(options_.plan), job_.workers(),
+                                        ServersWithShards(options_.plan.placement()), StrategyName(job_)),
+            .timing = {.workers = job_.workers(),
+                       .lock_step = !TraitsOf(job_).leases(),
+                       .state = state,
+                       .epoch_length = EpochLength(options_.plan),
+                       .finished = SegmentPlanner(options_.plan).Finished(state)},
+            .resources = {.run_dir = options_.run_dir,
+                          .host = host_,
+                          .interval = FromSeconds(job_.tuning().resources().interval_seconds()),
+                          .begin = first_.now_ns()}};
+  }
+
+  // Opens what is left to open of the attempt that first_ describes.
+  absl::Status Open(const VariableSet& variables, StartingState start) {
     TETHYS_ASSIGN_OR_RETURN(const VariableSet statistics, StatisticsOf(options_.plan));
     reader_ = std::move(start.reader);
     restores_slots_ = reader_ != nullptr && !start.initial;
-    TETHYS_ASSIGN_OR_RETURN(
-        timing_, TimingCollector::Open(options_.run_dir,
-                                       {.workers = job_.workers(),
-                                        .lock_step = !TraitsOf(job_).leases(),
-                                        .state = start.state,
-                                        .epoch_length = EpochLength(options_.plan),
-                                        .finished = SegmentPlanner(options_.plan).Finished(start.state)}));
-    resources_ = std::make_unique<ResourceRecorder>(
-        ResourceRecorder::Options{.run_dir = options_.run_dir,
-                                  .host = host_,
-                                  .interval = FromSeconds(job_.tuning().resources().interval_seconds()),
-                                  .begin = begin},
-        clock_);
     saves_ = std::make_unique<SaveExecutor>(
         SaveExecutor::Options{
             .saver = {.root = CheckpointsPath(),
@@ -234,17 +230,46 @@ class ChiefProcess final : public ChiefEvents {
                       .keep = job_.checkpoint().keep(),
                       .needed = StartingStep(start),
                       .write_frozen = FrozenWriter(variables)},
-            .sync_journal = [this] { return journal_->Sync(); },
+            .sync_journal = [this] { return recorder_->journal().Sync(); },
             .answer = [this](proto::ChiefRecord input) { PostStep(std::move(input)); },
             .pruned =
                 [this](const absl::Status& status) { loop_.Post([this, status] { WarnOnce(status); }); }},
         clock_);
     TETHYS_RETURN_IF_ERROR(saves_->Start());
-    auto controller =
-        std::make_unique<JobController>(options_.plan, start.state, reader_ != nullptr,
-                                        StatisticsBook(job_.workers(), std::move(start.statistics)), begin);
+    if (first_.begin().has_snapshot()) return Restore(first_.begin().snapshot());
+    auto controller = std::make_unique<JobController>(
+        options_.plan, start.state, reader_ != nullptr,
+        StatisticsBook(job_.workers(), std::move(start.statistics)), first_.now_ns());
     if (restores_slots_) controller->RequireScaling(reader_->manifest().description(), reader_->directory());
     controller_ = std::make_unique<LoggedController>(std::move(controller), host_, clock_);
+    return absl::OkStatus();
+  }
+
+  // Lets a new log, which begins with a snapshot of this process, replace a log that has become long. The
+  // snapshot has everything that repeating the inputs so far would change.
+  void TakeSnapshot() {
+    if (ended_ || !controller_->SnapshotDue()) return;
+    proto::ChiefRecord record = first_;
+    proto::ChiefSnapshot& snapshot = *record.mutable_begin()->mutable_snapshot();
+    // While many lines wait for the disk there is no snapshot; the next tick tries again.
+    if (!recorder_->Save(*snapshot.mutable_recorder()).ok()) return;
+    server_->Save(*snapshot.mutable_server());
+    snapshot.set_events(events_);
+    progress_.Save(*snapshot.mutable_unwritten());
+    if (const absl::Status status = controller_->BeginNewLog(record); !status.ok()) {
+      TETHYS_LOG(Warning, "the log of the chief's inputs goes on without a snapshot: ", StatusText(status));
+    }
+  }
+
+  // Restores everything but the recorder.
+  absl::Status Restore(const proto::ChiefSnapshot& snapshot) {
+    TETHYS_ASSIGN_OR_RETURN(controller_,
+                            LoggedController::Restore(options_.plan, snapshot.controller(), host_, clock_));
+    TETHYS_RETURN_IF_ERROR(server_->Restore(snapshot.server()));
+    events_ = snapshot.events();
+    for (const proto::ProgressEvent& event : snapshot.unwritten()) {
+      if (event.number() > options_.after_event) progress_.Add(event);
+    }
     return absl::OkStatus();
   }
 
@@ -279,7 +304,7 @@ class ChiefProcess final : public ChiefEvents {
 
   // Carries out the actions that follow from an input.
   void Follow(const proto::ChiefRecord& record, Actions& actions) {
-    if (record.has_samples()) WarnOnce(resources_->AddOwn(record.samples().sample()));
+    if (record.has_samples()) WarnOnce(recorder_->resources().AddOwn(record.samples().sample()));
     if (const proto::TaskInput& input = record.message(); input.message().has_heartbeat()) {
       server_->OrdersReceived(TaskOf(input.task()), input.incarnation(),
                               input.message().heartbeat().orders_received());
@@ -297,36 +322,32 @@ class ChiefProcess final : public ChiefEvents {
 
   void Do(SendOrder& action) {
     if (action.order.has_setup()) CompleteSetup(action.task.role, *action.order.mutable_setup());
-    if (action.order.has_form()) resources_->Begin(action.order.form().group());
+    if (action.order.has_form()) recorder_->resources().Begin(action.order.form().group());
     const uint32_t incarnation = controller_->Complete(action);
     server_->Send(action.task, incarnation, action.order);
   }
-  void Do(WriteJournal& action) { journal_->Add(action.line); }
+  void Do(WriteJournal& action) { recorder_->journal().Add(action.line); }
   void Do(Report& action) {
     action.event.set_number(++events_);
-    if (action.event.has_epoch()) WarnOnce(timing_->AddEpoch(action.event.epoch()));
-    if (action.event.has_started()) {
-      started_ = true;
-      const auto begin = [this] { begun_ = BeginTraining(options_.run_dir, *timing_); };
-      if (!beginner_.Start(begin).ok()) begin();
-    }
+    if (action.event.has_epoch()) WarnOnce(recorder_->timing().AddEpoch(action.event.epoch()));
+    if (action.event.has_started()) recorder_->BeginTraining();
     if (events_ > options_.after_event) progress_.Add(action.event);
   }
   void Do(KeepRecords& action) {
-    WarnOnce(timing_->Add(action.records, action.clock_offset, action.workers));
+    WarnOnce(recorder_->timing().Add(action.records, action.clock_offset, action.workers));
   }
-  void Do(KeepResources& action) { WarnOnce(resources_->Add(action)); }
+  void Do(KeepResources& action) { WarnOnce(recorder_->resources().Add(action)); }
   void Do(OpenSave& action) { saves_->Open(std::move(action)); }
   void Do(CommitSave&) {
     // The samples that the checkpoint was trained on must be in the journal before the checkpoint is
     // committed.
-    journal_->HandOn();
+    recorder_->journal().HandOn();
     saves_->Commit(Model());
   }
   void Do(AbandonSave&) { saves_->Abandon(); }
   void Do(EndJob& action) {
     ended_ = true;
-    journal_->HandOn();
+    recorder_->journal().HandOn();
     // Conclude waits for the disk and may read a long journal. The launcher takes a chief that sends no
     // events for too long to be dead, so the chief sends empty events meanwhile.
     RunBeside(
@@ -338,14 +359,13 @@ class ChiefProcess final : public ChiefEvents {
 
   // Completes the files of the run. Called while the loop handles no event. Returns how the job ended.
   absl::Status Conclude(absl::Status status) {
-    const absl::Status kept = journal_->Flush();
+    const absl::Status kept = recorder_->journal().Flush();
     // If a write failed and was later repeated with success, only a warning is due. The loop may not have
     // given this warning yet, because the job ended first.
-    if (const absl::Status overcome = journal_->TakeError(); kept.ok()) WarnOnce(overcome);
-    beginner_.Join();
-    WarnOnce(begun_);
-    WarnOnce(timing_->Flush());
-    WarnOnce(resources_->Finish());
+    if (const absl::Status overcome = recorder_->journal().TakeError(); kept.ok()) WarnOnce(overcome);
+    WarnOnce(recorder_->EndBeginning());
+    WarnOnce(recorder_->timing().Flush());
+    WarnOnce(recorder_->resources().Finish());
     proto::RunSummary summary = SummaryOfPlan(options_.plan);
     if (status.ok() && !kept.ok()) status = kept;
     if (std::string note; status.ok()) {
@@ -358,16 +378,17 @@ class ChiefProcess final : public ChiefEvents {
 
   absl::Status WriteTheSummary(const absl::Status& status, proto::RunSummary& summary) {
     // An attempt that never trained changed nothing in the run that it resumed, so the old summary stays.
-    if (!started_ && FileExists(absl::StrCat(options_.run_dir, "/", kSummaryFile))) return absl::OkStatus();
+    if (!recorder_->training() && FileExists(absl::StrCat(options_.run_dir, "/", kSummaryFile)))
+      return absl::OkStatus();
     bool interrupted = false;
     double epochs_done = 0;
     controller_->Read([&](const JobController& controller) {
       epochs_done = controller.epochs_done();
       interrupted = controller.course().interrupted() && absl::IsCancelled(status);
       controller.FillSummary(clock_.Now(), summary);
-      timing_->FillSummary(controller.training_seconds(), summary);
+      recorder_->timing().FillSummary(controller.training_seconds(), summary);
     });
-    resources_->FillSummary(summary);
+    recorder_->resources().FillSummary(summary);
     FillCost(job_.price_per_hour(), epochs_done, summary);
     FillResult(status, interrupted, summary);
     return WriteSummary(options_.run_dir, summary);
@@ -392,7 +413,7 @@ class ChiefProcess final : public ChiefEvents {
   // Samples the chief's own process and its machine.
   void SampleResources() {
     if (ended_) return;
-    ResourceRecorder::Samples samples = resources_->Collect();
+    ResourceRecorder::Samples samples = recorder_->resources().Collect();
     if (samples.empty()) return;
     proto::ChiefRecord record;
     record.mutable_samples()->mutable_sample()->Swap(&samples);
@@ -431,15 +452,11 @@ class ChiefProcess final : public ChiefEvents {
   std::unique_ptr<LoggedController> controller_;
 
   // The members below are used on the loop only.
-  int64_t events_ = 0;  // The number of the last numbered event.
+  proto::ChiefRecord first_;  // The first record of the log, without a snapshot.
+  int64_t events_ = 0;        // The number of the last numbered event.
   EventLoop loop_;
-  std::unique_ptr<TimingCollector> timing_;
-  std::unique_ptr<ResourceRecorder> resources_;
-  std::unique_ptr<JournalWriter> journal_;  // The thread of saves_ syncs it.
+  std::unique_ptr<RunRecorder> recorder_;  // The thread of saves_ syncs its journal.
   std::set<std::string> warnings_;
-  bool started_ = false;  // True once training has begun.
-  absl::Status begun_;    // Result of BeginTraining; read after beginner_ has ended.
-  Thread beginner_;       // Runs BeginTraining.
   bool ended_ = false;
   absl::Status end_status_;
 
@@ -452,7 +469,7 @@ class ChiefProcess final : public ChiefEvents {
 absl::Status RunChief(const ChiefOptions& options) {
   const absl::Status status = ChiefProcess(options).Run();
   // The job's end has been reported, so that no process needs to take over any more.
-  if (options.keeps_log) RemoveRecursively(LogIn(options.run_dir)).IgnoreError();
+  if (options.keeps_log) ChiefLog::Remove(LogIn(options.run_dir)).IgnoreError();
   return status;
 }
 

@@ -4,10 +4,12 @@
 // Writes to RUN_DIR: journal, steps.csv, epochs.csv, resources.csv, checkpoints/, summary.json. Writes
 // progress events to `progress_fd` while the job runs.
 //
-// A chief with keeps_log also keeps a log of the controller's inputs (chief_log.h). If its process is
-// killed, a process with takes_over goes on in its place: it repeats the log, which brings it into the same
-// state, and the tasks open their sessions again. Neither the tasks nor the results show a difference; a
-// save in progress is made again.
+// A chief with keeps_log also keeps a log of the controller's inputs (chief_log.h), which now and then begins
+// anew with a snapshot of the chief (proto/chief_snapshot.proto). If the chief's process is killed, a process
+// with takes_over goes on in its place: it restores the snapshot and repeats the inputs after it, which
+// brings it into the same state, and the tasks open their sessions again. Neither the tasks nor the results
+// show a difference, except that the next pulse lacks the measurements of the last second; a save in progress
+// is made again.
 #ifndef TETHYS_RUNTIME_CHIEF_CHIEF_PROCESS_H_
 #define TETHYS_RUNTIME_CHIEF_CHIEF_PROCESS_H_
 

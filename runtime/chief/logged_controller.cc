@@ -15,6 +15,55 @@ LoggedController::LoggedController(std::unique_ptr<JobController> controller, co
   controller_->ExplainSilence([this] { return overload_; });
 }
 
+absl::StatusOr<std::unique_ptr<LoggedController>> LoggedController::Restore(
+    const proto::JobPlan& plan, const proto::LoggedControllerState& state, const std::string& host,
+    const Clock& clock) {
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<JobController> controller,
+                          JobController::Restore(plan, state.controller()));
+  auto logged = std::make_unique<LoggedController>(std::move(controller), host, clock);
+  TETHYS_RETURN_IF_ERROR(logged->RestoreSessions(state));
+  return logged;
+}
+
+absl::Status LoggedController::RestoreSessions(const proto::LoggedControllerState& state) {
+  MutexLock lock(mu_);
+  overload_ = state.overload();
+  StateCheck check;
+  for (const proto::LoggedControllerState::Session& saved : state.session()) {
+    check.Count("messages", saved.messages());
+    const bool added = sessions_
+                           .emplace(TaskOf(saved.task()), Session{.incarnation = saved.incarnation(),
+                                                                  .messages = saved.messages(),
+                                                                  .gone = saved.gone()})
+                           .second;
+    check.That(added, "a task has two sessions");
+  }
+  return Annotate(check.status(), "the sessions of the tasks");
+}
+
+void LoggedController::Save(proto::LoggedControllerState& state) const {
+  controller_->Save(*state.mutable_controller());
+  for (const auto& [task, session] : sessions_) {
+    proto::LoggedControllerState::Session& saved = *state.add_session();
+    Put(task, *saved.mutable_task());
+    saved.set_incarnation(session.incarnation);
+    saved.set_messages(session.messages);
+    saved.set_gone(session.gone);
+  }
+  state.set_overload(overload_);
+}
+
+bool LoggedController::SnapshotDue() {
+  MutexLock lock(mu_);
+  return log_ != nullptr && log_->IsLong() && controller_->course().trains_or_evaluates();
+}
+
+absl::Status LoggedController::BeginNewLog(proto::ChiefRecord& record) {
+  MutexLock lock(mu_);
+  Save(*record.mutable_begin()->mutable_snapshot()->mutable_controller());
+  return log_->Replace(record);
+}
+
 void LoggedController::Log(std::unique_ptr<ChiefLog> log) {
   MutexLock lock(mu_);
   log_ = std::move(log);

@@ -1,5 +1,10 @@
 // A JobController that keeps a log of its inputs (chief_log.h), and what the successor of a lost chief must
 // know about the sessions of the tasks. Thread-safe.
+//
+// While the job trains or evaluates, a log that has become long can be replaced by a new one, which begins
+// with the state of this class and of all that acts on the controller's actions:
+//
+//   if (controller.SnapshotDue()) ... controller.BeginNewLog(record)
 #ifndef TETHYS_RUNTIME_CHIEF_LOGGED_CONTROLLER_H_
 #define TETHYS_RUNTIME_CHIEF_LOGGED_CONTROLLER_H_
 
@@ -10,6 +15,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "proto/chief_log.pb.h"
+#include "proto/chief_snapshot.pb.h"
+#include "proto/plan.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status.h"
@@ -24,6 +31,21 @@ class LoggedController {
  public:
   // `host`: the name of the chief's machine.
   LoggedController(std::unique_ptr<JobController> controller, const std::string& host, const Clock& clock);
+
+  // Recreates the state that BeginNewLog wrote; `plan` must be the plan of that controller. InvalidArgument:
+  // no controller of this plan can have written `state`.
+  static absl::StatusOr<std::unique_ptr<LoggedController>> Restore(const proto::JobPlan& plan,
+                                                                   const proto::LoggedControllerState& state,
+                                                                   const std::string& host,
+                                                                   const Clock& clock);
+
+  // True if the log has become so long that it should be replaced, and the controller is in a state in which
+  // it can be: training has begun, no save is in progress, and the job is not ending.
+  bool SnapshotDue();
+  // Completes the snapshot in `record` by the state of this object, and lets a new log with the record
+  // replace the log. Requires that the rest of the snapshot shows the effects of all inputs so far, except
+  // `admit`. Errors: those of ChiefLog::Replace.
+  absl::Status BeginNewLog(proto::ChiefRecord& record);
 
   // Sets the log of all later inputs. Inputs are not logged before this call.
   void Log(std::unique_ptr<ChiefLog> log);
@@ -49,6 +71,8 @@ class LoggedController {
     int64_t messages = 0;
     bool gone = false;
   };
+  void Save(proto::LoggedControllerState& state) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status RestoreSessions(const proto::LoggedControllerState& state);
   absl::Status Apply(const proto::ChiefRecord& record, Actions& actions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::string host_;

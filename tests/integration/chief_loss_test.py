@@ -7,6 +7,8 @@ step.
                                               quantiles of the time until the new chief reports
     chief_loss_test.py TETHYS --throughput 5  kills the chief of 5 jobs within a long epoch; prints the number of steps
                                               in the second after the kill, as a share of those in the second before
+    chief_loss_test.py TETHYS --long 6        kills the chief of a job of brief steps after 6 minutes; prints the number
+                                              of steps, the length of the log and the time until the new chief reports
 """
 import collections
 import csv
@@ -74,6 +76,44 @@ class ChiefLossTest(TethysTest):
                 self.assertEqual(run.summary()["steps_recorded"], whole.summary()["steps_recorded"])
                 if strategy != "ps_async":
                     self.assert_same_bits(run, whole)
+
+    def wait_for_snapshot(self, run):
+        """Returns once a new log, which begins with a snapshot, has replaced the chief's log."""
+        path = run.path("chief.log")
+        log = os.stat(path).st_ino
+        run.wait_for(lambda: os.path.exists(path) and os.stat(path).st_ino != log, "snapshot of the chief")
+
+    def test_chief_that_is_lost_after_snapshots_leaves_the_files_of_an_undisturbed_run(self):
+        # Without the reports of servers, half a mebibyte has the records of three workers of some 6500 steps.
+        for strategy, epochs in (("mirrored", 60), ("ps_sync", 20), ("ps_async", 20)):
+            small = "global_batch_size=12"
+            with self.subTest(strategy=strategy), long_run(strategy, small, epochs=epochs) as whole, \
+                    long_run(strategy, small, "max_restarts=3", epochs=epochs) as run:
+                run.start().wait_for_training()
+                for number in range(1, 4):
+                    self.wait_for_snapshot(run)
+                    time.sleep(random.uniform(0, 0.3) if number > 1 else 0)
+                    self.lose_chief(run, number)
+                self.assert_ends_well(run, epochs=epochs)
+                whole.run()
+                for table, *columns in (("steps.csv", "rank", "step"), ("epochs.csv", "epoch"),
+                                        ("resources.csv", "host", "process", "seconds")):
+                    self.assert_each_row_once(run, table, *columns)
+                self.assertEqual(len(rows(run, "epochs.csv")), epochs)
+                self.assertEqual(run.output.count("\nepoch "), epochs)
+                self.assertEqual(len(rows(run, "steps.csv")), len(rows(whole, "steps.csv")))
+                for value in ("steps_recorded", "samples_recorded", "epochs"):
+                    self.assertEqual(run.summary()[value], whole.summary()[value], value)
+                self.assert_same_use_of_resources(run)
+                if strategy != "ps_async":
+                    self.assert_same_bits(run, whole)
+
+    def assert_same_use_of_resources(self, run):
+        """The summary counts each sample of a process once, as the table does."""
+        counts = collections.Counter((row["host"], row["process"]) for row in rows(run, "resources.csv"))
+        for use in run.summary()["resources"]:
+            if use.get("host"):
+                self.assertEqual(int(use["samples"]), counts[use["host"], use.get("process", "")], use)
 
     def test_chief_may_be_lost_at_any_moment_of_a_job_that_saves_and_validates(self):
         with long_run("ps_sync", *SAVING, "max_restarts=12", epochs=30, job=NORMALISED_JOB) as run:
@@ -192,8 +232,25 @@ def throughput(repetitions):
     return 0
 
 
+def long(minutes):
+    test = ChiefLossTest()
+    with Run([*STRATEGIES["local"], "epochs=1000000", "global_batch_size=12", "max_restarts=1", PATIENT], job=JOB) as run:
+        run.start().wait_for_training()
+        time.sleep(60 * minutes)
+        length = os.path.getsize(run.path("chief.log"))
+        begun = time.monotonic()
+        test.lose_chief(run)
+        seconds = time.monotonic() - begun
+        run.launcher.send_signal(signal.SIGINT)
+        test.assertEqual(run.finish(), 1, run.output)
+        test.assertEqual(run.summary()["status"], "interrupted")
+        print(f"after {minutes} minutes and {run.summary()['steps_recorded']} steps, a log of {length} bytes: new chief "
+              f"after {seconds:.3f} s", flush=True)
+    return 0
+
+
 if __name__ == "__main__":
-    for option, function in (("--soak", soak), ("--throughput", throughput)):
+    for option, function in (("--soak", soak), ("--throughput", throughput), ("--long", long)):
         if option in sys.argv:
             sys.exit(function(int(sys.argv[sys.argv.index(option) + 1])))
     unittest.main()

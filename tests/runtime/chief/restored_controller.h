@@ -4,10 +4,12 @@
 // and continues exactly as the original.
 //
 // A third controller gets all events from the chief's log, as serialized records (chief_input.h). It, too,
-// must return the same actions and answers and reach the same states.
+// must return the same actions and answers and reach the same states. Before every seventh event, the log is
+// replaced by one that begins with a snapshot: the third controller is restored from it.
 #ifndef TETHYS_TESTS_RUNTIME_CHIEF_RESTORED_CONTROLLER_H_
 #define TETHYS_TESTS_RUNTIME_CHIEF_RESTORED_CONTROLLER_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -29,11 +31,11 @@ class RestoredController {
       : plan_(plan),
         fail_(std::move(fail)),
         controller_(plan, state, restore, statistics, now),
-        repeated_(plan, state, restore, statistics, now) {}
+        repeated_(std::make_unique<JobController>(plan, state, restore, statistics, now)) {}
 
   void RequireScaling(const proto::ModelDescription& saved, const std::string& path) {
     controller_.RequireScaling(saved, path);
-    repeated_.RequireScaling(saved, path);
+    repeated_->RequireScaling(saved, path);
   }
 
   absl::Status Admit(TaskId task, uint32_t incarnation, Nanoseconds now) {
@@ -82,7 +84,7 @@ class RestoredController {
   void FillSummary(Nanoseconds now, proto::RunSummary& summary) const {
     controller_.FillSummary(now, summary);
     proto::RunSummary restored;
-    if (const auto fresh = Restored(); fresh != nullptr) fresh->FillSummary(now, restored);
+    if (const auto fresh = Restored(controller_); fresh != nullptr) fresh->FillSummary(now, restored);
     if (restored.SerializeAsString() != summary.SerializeAsString()) {
       fail_(absl::StrCat("summaries:\n", summary.DebugString(), "\nrestored:\n", restored.DebugString()));
     }
@@ -95,10 +97,13 @@ class RestoredController {
   }
 
  private:
+  static constexpr int64_t kEventsPerLog = 7;
+
   // Returns null if the state was refused.
-  std::unique_ptr<JobController> Restored() const {
-    proto::ChiefState state;
-    if (!state.ParseFromString(State().SerializeAsString())) fail_("the state cannot be parsed");
+  std::unique_ptr<JobController> Restored(const JobController& controller) const {
+    proto::ChiefState saved, state;
+    controller.Save(saved);
+    if (!state.ParseFromString(saved.SerializeAsString())) fail_("the state cannot be parsed");
     absl::StatusOr<std::unique_ptr<JobController>> restored = JobController::Restore(plan_, state);
     if (restored.ok()) return *std::move(restored);
     fail_(absl::StrCat(restored.status().ToString(), "\n", state.DebugString()));
@@ -108,7 +113,7 @@ class RestoredController {
   // Calls function(controller, result) for the original controller and for a restored one.
   template <typename Result>
   void Both(const std::function<void(JobController&, Result&)>& function, Result& own, Result& restored) {
-    const std::unique_ptr<JobController> fresh = Restored();
+    const std::unique_ptr<JobController> fresh = Restored(controller_);
     function(controller_, own);
     if (fresh == nullptr) return;
     function(*fresh, restored);
@@ -130,16 +135,19 @@ class RestoredController {
 
   // Gives `record` to the third controller, after the other two have taken the event.
   absl::Status Repeat(proto::ChiefRecord record, Nanoseconds now, const Actions& expected) {
+    if (++events_ % kEventsPerLog == 0) {
+      if (auto restored = Restored(*repeated_); restored != nullptr) repeated_ = std::move(restored);
+    }
     record.set_now_ns(now);
     proto::ChiefRecord read;
     if (!read.ParseFromString(record.SerializeAsString())) fail_("the record cannot be parsed");
     Actions actions;
-    const absl::Status status = GiveInput(read, "h0", repeated_, actions);
+    const absl::Status status = GiveInput(read, "h0", *repeated_, actions);
     if (const std::string text = FullText(actions), own = FullText(expected); text != own) {
       fail_(absl::StrCat("actions:\n", own, "\nrepeated:\n", text));
     }
     proto::ChiefState after;
-    repeated_.Save(after);
+    repeated_->Save(after);
     const proto::ChiefState own = State();
     if (after.SerializeAsString() != own.SerializeAsString()) {
       fail_(absl::StrCat("states:\n", own.DebugString(), "\nrepeated:\n", after.DebugString()));
@@ -150,7 +158,8 @@ class RestoredController {
   const proto::JobPlan plan_;
   const std::function<void(const std::string&)> fail_;
   JobController controller_;
-  JobController repeated_;
+  std::unique_ptr<JobController> repeated_;
+  int64_t events_ = 0;
 };
 
 }  // namespace tethys
