@@ -148,6 +148,7 @@ class JobController {
   void LoseFailed(Nanoseconds now, Actions& actions);  // Loses workers that have reported a failure.
   void CheckMembers(Nanoseconds now, Actions& actions);
   std::string LossText(TaskId id, const std::string& reason) const;
+  absl::Status NoWorkerIsLeft(const std::string& loss) const;
 
   // Functions that form new groups of workers (job_controller_group.cc).
   void HoldSteps(TaskId id, const proto::StepRecords& records, Nanoseconds now, Actions& actions);

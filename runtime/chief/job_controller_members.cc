@@ -248,6 +248,12 @@ void JobController::OnLost(TaskId id, const absl::Status& reason, Nanoseconds no
   Fail(absl::Status(reason.code(), absl::StrCat(LossText(id, why), used_up)), id, now);
 }
 
+absl::Status JobController::NoWorkerIsLeft(const std::string& loss) const {
+  return absl::UnavailableError(
+      absl::StrCat(loss, "; no worker is left, and max_restarts (", plan_.job().max_restarts(),
+                   ") is used up: start the job again with --resume to go on from the last checkpoint"));
+}
+
 void JobController::Lose(TaskId id, const std::string& reason, Nanoseconds now, Actions& actions) {
   actions.push_back(WriteJournal{journal::Lost(id.role, id.index, reason)});
   const std::string text = LossText(id, reason);
@@ -267,10 +273,7 @@ void JobController::Lose(TaskId id, const std::string& reason, Nanoseconds now, 
     return RegroupServers(now, actions);
   }
   if (roster_.workers_left() == 0 && !losses_.awaits_replacement(proto::WORKER)) {
-    return Fail(absl::UnavailableError(absl::StrCat(
-                    text, "; no worker is left, and max_restarts (", plan_.job().max_restarts(),
-                    ") is used up: start the job again with --resume to go on from the last checkpoint")),
-                id, now);
+    return Fail(NoWorkerIsLeft(text), id, now);
   }
   if (course_.phase() > JobPhase::kServerSetup) losses_.Fence(id, actions);
   Advance(now, actions);
@@ -402,9 +405,14 @@ void JobController::CheckMembers(Nanoseconds now, Actions& actions) {
         now, actions);
   }
   const std::string patience = absl::StrCat("within ", ToSeconds(start_timeout_), " s (timeouts.start)");
-  if (planner_.leased() && roster_.workers_left() == 0 && now - losses_.last() > start_timeout_) {
-    Fail(absl::DeadlineExceededError(absl::StrCat("every worker is lost, and none was replaced ", patience)),
-         TaskId(), now);
+  if (planner_.leased() && roster_.workers_left() == 0 && !failure_.any()) {
+    if (!losses_.awaits_replacement(proto::WORKER)) {
+      Fail(NoWorkerIsLeft("every worker is lost"), TaskId(), now);
+    } else if (now - losses_.last() > start_timeout_) {
+      Fail(
+          absl::DeadlineExceededError(absl::StrCat("every worker is lost, and none was replaced ", patience)),
+          TaskId(), now);
+    }
   }
   const bool gathers = course_.phase() == JobPhase::kGather;
   const Nanoseconds most = start_timeout_ + (gathers ? 0 : kReportTime);

@@ -200,9 +200,15 @@ bool TaskLosses::awaits_replacement(proto::Role role) const {
   for (const proto::ServerLoss& loss : server_losses_) {
     replaced.push_back({loss.seconds(), {proto::PS, loss.server()}, loss.incarnation()});
   }
-  // The launcher replaces the first most_replaced() processes that were lost.
+  // The launcher replaces the first most_replaced() processes that were lost. It may have noticed the losses
+  // in another order than the chief, but those whose replacement is known came first.
+  const auto is_replaced = [this](const Loss& loss) {
+    const TaskState& task = roster_.at(loss.task);
+    return std::max(task.member.incarnation(), task.candidate) > loss.incarnation;
+  };
   std::stable_sort(replaced.begin(), replaced.end(),
                    [](const Loss& one, const Loss& other) { return one.seconds < other.seconds; });
+  std::stable_partition(replaced.begin(), replaced.end(), is_replaced);
   replaced.resize(std::min<size_t>(replaced.size(), most_replaced()));
   return std::any_of(roster_.tasks().begin(), roster_.tasks().end(), [&](const auto& entry) {
     const auto& [id, task] = entry;

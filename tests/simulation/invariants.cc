@@ -122,8 +122,8 @@ void Invariants::OnOrder(TaskId task, uint32_t incarnation, const proto::ToTask&
     unanswered_.clear();
     pushes_.clear();
   }
-  // A save is abandoned when the servers are halted.
-  if (order.has_halt()) unanswered_.erase(task);
+  // A save is abandoned when the servers are halted. A server that is lost then may have been asked before.
+  if (order.has_halt() || order.has_form()) unanswered_.erase(task);
   if (order.has_run() && !leased_) pushes_[task.index] = {incarnation, order.run().first_step()};
   if (order.has_lease() && order.lease().range_size() > 0) {
     const auto [at, first] =
