@@ -56,10 +56,11 @@ std::string Obstacle(const std::vector<uint64_t>& keys) {
 
 }  // namespace
 
-absl::StatusOr<StreamExchange> CreateStreamExchange(Communicator& all, Device& device, Nanoseconds timeout,
-                                                    const Clock& clock) {
+absl::StatusOr<StreamExchange> CreateStreamExchange(Communicator& all, Device& device,
+                                                    const StreamExchangeOptions& options) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<uint64_t> keys, AllGather(all, KeyOf(device)));
   std::string obstacle = Obstacle(keys);
+  if (obstacle.empty()) obstacle = options.obstacle;
   if (!obstacle.empty()) return StreamExchange{.communicator = nullptr, .reason = std::move(obstacle)};
 
   GroupId own;
@@ -85,8 +86,8 @@ absl::StatusOr<StreamExchange> CreateStreamExchange(Communicator& all, Device& d
   auto joined = device.JoinGroup({.id = std::string(id.bytes.data(), id.length),
                                   .rank = all.rank(),
                                   .world_size = all.world_size(),
-                                  .timeout = timeout,
-                                  .clock = &clock});
+                                  .timeout = options.timeout,
+                                  .clock = options.clock});
   TETHYS_RETURN_IF_ERROR(Annotate(joined.status(), absl::StrCat("rank ", all.rank())));
   TETHYS_RETURN_IF_ERROR(all.Barrier());
   return StreamExchange{.communicator = *std::move(joined), .reason = "every rank has a device of its own"};

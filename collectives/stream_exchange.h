@@ -17,11 +17,18 @@ struct StreamExchange {
   std::string reason;  // Why the devices can or cannot exchange, for logs and reports.
 };
 
+struct StreamExchangeOptions {
+  Nanoseconds timeout = 60 * kSecond;  // StreamGroup::timeout.
+  const Clock* clock = nullptr;        // Must outlive the communicator.
+  // Not empty: the devices do not exchange, even if they can, for this reason. The same on every rank.
+  std::string obstacle = {};
+};
+
 // A collective over `all`: every rank calls it with its device, which may be the CPU. The devices can
 // exchange if each rank's device supports an all-reduce and no two ranks share a device. Blocks until all
 // ranks have joined. The error names the rank that failed; other ranks return Unavailable.
-absl::StatusOr<StreamExchange> CreateStreamExchange(Communicator& all, Device& device, Nanoseconds timeout,
-                                                    const Clock& clock);
+absl::StatusOr<StreamExchange> CreateStreamExchange(Communicator& all, Device& device,
+                                                    const StreamExchangeOptions& options);
 
 }  // namespace tethys
 

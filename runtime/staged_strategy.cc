@@ -100,7 +100,7 @@ class StagedStrategy final : public Strategy {
     };
     TETHYS_ASSIGN_OR_RETURN(const bool in_time,
                             PollUntil(all_passed_on, options_.step_timeout, *options_.clock));
-    if (!in_time) return LateError();
+    if (!in_time) return DeviceFailed(LateError());
     TETHYS_RETURN_IF_ERROR(inner_->EnqueueEnd(parity));
     TETHYS_ASSIGN_OR_RETURN(outcome_, inner_->AwaitEnd(step_, *down_.back()));
     if (!update_.has_value()) return pulls_before_step_ ? absl::OkStatus() : UploadParameters();
@@ -115,12 +115,14 @@ class StagedStrategy final : public Strategy {
 
   // The device completes the step without other processes, so an interrupt does not end this wait.
   absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo& step, const Event& done) override {
-    TETHYS_RETURN_IF_ERROR(AwaitDevice(done, options_.step_timeout, *options_.clock));
+    const absl::Status ended = AwaitDevice(done, options_.step_timeout, *options_.clock);
+    if (!ended.ok()) return DeviceFailed(ended);
     if (update_.has_value()) TETHYS_RETURN_IF_ERROR(update_->Check(step));
     return outcome_;
   }
 
   absl::Status Refresh() override {
+    TETHYS_RETURN_IF_ERROR(device_failure_);
     TETHYS_RETURN_IF_ERROR(stream_.Synchronize());
     TETHYS_RETURN_IF_ERROR(inner_->Refresh());
     return UploadParameters();
@@ -156,6 +158,13 @@ class StagedStrategy final : public Strategy {
     return absl::OkStatus();
   }
 
+  // Lets Refresh return a failure of the device at once, instead of waiting for the device, and with a code
+  // that no failure of an exchange has. Returns `failed`.
+  absl::Status DeviceFailed(const absl::Status& failed) {
+    device_failure_ = absl::InternalError(failed.message());
+    return failed;
+  }
+
   absl::Status LateError() const {
     const Range range = ready_order_[passed_on_];
     return DeviceLateError(
@@ -180,6 +189,7 @@ class StagedStrategy final : public Strategy {
   // Destroyed before the host's arenas, because its threads may still use them.
   const std::unique_ptr<Strategy> inner_;
   Interruption interruption_;
+  absl::Status device_failure_;
 
   bool begun_ = false;
   bool pulls_before_step_ = false;

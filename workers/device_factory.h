@@ -4,6 +4,7 @@
 #ifndef TETHYS_WORKERS_DEVICE_FACTORY_H_
 #define TETHYS_WORKERS_DEVICE_FACTORY_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,10 @@ absl::StatusOr<std::unique_ptr<Device>> CreateDeviceOf(proto::Device::Kind kind,
 // Creates the device that the job in `setup` specifies for this worker.
 absl::StatusOr<std::unique_ptr<Device>> CreateWorkerDevice(const TaskOptions& task,
                                                            const proto::Setup& setup);
+
+// The type of CreateWorkerDevice. Tests replace the function, so that devices of other kinds stand for GPUs.
+using MakeDevice = std::function<absl::StatusOr<std::unique_ptr<Device>>(const TaskOptions& task,
+                                                                         const proto::Setup& setup)>;
 
 }  // namespace tethys
 

@@ -9,7 +9,6 @@
 #include "runtime/job/job.h"
 #include "runtime/nn/memory_forecast.h"
 #include "runtime/shape/job_shape.h"
-#include "workers/device_factory.h"
 #include "workers/device_memory.h"
 #include "workers/plan_job.h"
 
@@ -47,14 +46,14 @@ Trainer::Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TaskOptions& task, const proto::Setup& setup,
                                                          TaskSession& session,
-                                                         GroupInterruption& interruption,
-                                                         const Clock& clock) {
+                                                         GroupInterruption& interruption, const Clock& clock,
+                                                         const MakeDevice& make_device) {
   std::unique_ptr<Trainer> trainer(new Trainer(task, setup, session, interruption, clock));
-  TETHYS_RETURN_IF_ERROR(trainer->Build());
+  TETHYS_RETURN_IF_ERROR(trainer->Build(make_device));
   return trainer;
 }
 
-absl::Status Trainer::Build() {
+absl::Status Trainer::Build(const MakeDevice& make_device) {
   const proto::JobPlan& plan = setup_.plan();
   const proto::Job& job = plan.job();
   TETHYS_ASSIGN_OR_RETURN(datasets_, OpenData());
@@ -81,7 +80,7 @@ absl::Status Trainer::Build() {
   }
   TETHYS_RETURN_IF_ERROR(model.CheckLabels(datasets_.train->label_format()));
   steps_ = leased_ ? 0 : setup_.state().step();
-  return CreateReplica(std::move(model));
+  return CreateReplica(std::move(model), make_device);
 }
 
 // Fetches the data files that are on the chief's machine, and opens the job's data.
@@ -94,10 +93,10 @@ absl::StatusOr<Datasets> Trainer::OpenData() {
   return LoadDatasets(job);
 }
 
-absl::Status Trainer::CreateReplica(Model model) {
+absl::Status Trainer::CreateReplica(Model model, const MakeDevice& make_device) {
   const proto::JobPlan& plan = setup_.plan();
   const proto::Job& job = plan.job();
-  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, CreateWorkerDevice(task_, setup_));
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, make_device(task_, setup_));
   TETHYS_RETURN_IF_ERROR(CheckDeviceMemory(*device, model, MemoryNeedsOf(plan, DeviceOf(plan, task_.index))));
   const int64_t rows = plan.batch_per_worker();
   const int64_t micro_batches = std::max(1, job.micro_batches());

@@ -28,6 +28,7 @@
 #include "runtime/data/dataset.h"
 #include "runtime/data/epoch_order.h"
 #include "runtime/replica_update.h"
+#include "workers/device_factory.h"
 #include "workers/group_interruption.h"
 #include "workers/replica.h"
 #include "workers/state_copy.h"
@@ -41,10 +42,11 @@ namespace tethys {
 class Trainer {
  public:
   // Loads the data and builds the replica. `task`, `session`, `interruption` and `clock` must outlive the
-  // trainer. `interruption` is raised by Halt.
+  // trainer. `interruption` is raised by Halt. Calls `make_device` once.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const TaskOptions& task, const proto::Setup& setup,
                                                          TaskSession& session,
-                                                         GroupInterruption& interruption, const Clock& clock);
+                                                         GroupInterruption& interruption, const Clock& clock,
+                                                         const MakeDevice& make_device = CreateWorkerDevice);
 
   // Makes the worker a member of the group, after it has left any earlier group: attaches the strategy, and
   // takes parameters if the worker has none or if its parameters are behind. In the first group of a job,
@@ -89,9 +91,9 @@ class Trainer {
  private:
   Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession& session,
           GroupInterruption& interruption, const Clock& clock);
-  absl::Status Build();
+  absl::Status Build(const MakeDevice& make_device);
   absl::StatusOr<Datasets> OpenData();
-  absl::Status CreateReplica(Model model);
+  absl::Status CreateReplica(Model model, const MakeDevice& make_device);
   absl::Status TakeParameters();
   absl::Status CheckForm(const proto::Form& form) const;
   // Ends the membership in the earlier group. `behind`: other workers have made a step more than this one.

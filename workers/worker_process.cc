@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/ring_communicator.h"
@@ -22,13 +23,14 @@ namespace {
 class Worker final : public TaskLife {
  public:
   Worker(const TaskOptions& options, TaskSession& session, RingListener& listener, const Clock& clock,
-         WorkerCourse& course, OrderReader& orders)
+         WorkerCourse& course, OrderReader& orders, MakeDevice make_device)
       : options_(options),
         session_(session),
         listener_(listener),
         clock_(clock),
         course_(course),
-        orders_(orders) {
+        orders_(orders),
+        make_device_(std::move(make_device)) {
     session.CallAtOnce([this](const proto::ToTask& order) {
       if (order.has_halt()) interruption_.OnHalt(order.halt().generation());
       if (order.has_servers()) interruption_.moves().Move(AddressesOf(order.servers().server()));
@@ -37,7 +39,8 @@ class Worker final : public TaskLife {
   ~Worker() override { session_.CallAtOnce(nullptr); }
 
   absl::Status SetUp(const proto::Setup& setup) override {
-    TETHYS_ASSIGN_OR_RETURN(trainer_, Trainer::Create(options_, setup, session_, interruption_, clock_));
+    TETHYS_ASSIGN_OR_RETURN(trainer_,
+                            Trainer::Create(options_, setup, session_, interruption_, clock_, make_device_));
     return absl::OkStatus();
   }
 
@@ -99,6 +102,7 @@ class Worker final : public TaskLife {
   const Clock& clock_;
   WorkerCourse& course_;
   OrderReader& orders_;
+  const MakeDevice make_device_;
   GroupInterruption interruption_;
   std::unique_ptr<Trainer> trainer_;
 };
@@ -107,8 +111,8 @@ class Worker final : public TaskLife {
 
 std::unique_ptr<TaskLife> CreateWorkerLife(const TaskOptions& options, TaskSession& session,
                                            RingListener& listener, const Clock& clock, WorkerCourse& course,
-                                           OrderReader& orders) {
-  return std::make_unique<Worker>(options, session, listener, clock, course, orders);
+                                           OrderReader& orders, MakeDevice make_device) {
+  return std::make_unique<Worker>(options, session, listener, clock, course, orders, std::move(make_device));
 }
 
 absl::Status RunWorker(const TaskOptions& options) {

@@ -10,6 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/cluster/task_life.h"
 #include "runtime/cluster/task_options.h"
+#include "workers/device_factory.h"
 #include "workers/worker_course.h"
 
 namespace tethys {
@@ -18,11 +19,11 @@ namespace tethys {
 // the chief before RunWorker returns.
 absl::Status RunWorker(const TaskOptions& options);
 
-// The life of a worker, for LiveAsTask: all of RunWorker but the session. All arguments must outlive the
-// returned object.
+// The life of a worker, for LiveAsTask: all of RunWorker but the session. All arguments but `make_device`
+// must outlive the returned object.
 std::unique_ptr<TaskLife> CreateWorkerLife(const TaskOptions& options, TaskSession& session,
                                            RingListener& listener, const Clock& clock, WorkerCourse& course,
-                                           OrderReader& orders);
+                                           OrderReader& orders, MakeDevice make_device = CreateWorkerDevice);
 
 }  // namespace tethys
 

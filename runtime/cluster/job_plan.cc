@@ -133,7 +133,16 @@ bool AnyOnGpu(const proto::JobPlan& plan) {
   return false;
 }
 
-bool FormsNewGroups(const proto::JobPlan& plan) { return FormsNewGroups(plan.job()) && !AnyOnGpu(plan); }
+bool AnyOnCpu(const proto::JobPlan& plan) {
+  for (int worker = 0; worker < plan.job().workers(); ++worker) {
+    if (DeviceOf(plan, worker) == proto::Device::CPU) return true;
+  }
+  return false;
+}
+
+bool FormsNewGroups(const proto::JobPlan& plan) {
+  return FormsNewGroups(plan.job()) && (TraitsOf(plan.job()).servers() || AnyOnCpu(plan));
+}
 
 bool SurvivesWorkerLoss(const proto::JobPlan& plan) {
   return TraitsOf(plan.job()).leases() || FormsNewGroups(plan);

@@ -59,10 +59,12 @@ int PrimaryOf(const proto::Placement& placement, int server);
 
 // The device of a worker: the device that its host names, otherwise the job's device.
 proto::Device::Kind DeviceOf(const proto::JobPlan& plan, int worker);
+// True if the device of any worker of the job is a GPU, or the CPU.
 bool AnyOnGpu(const proto::JobPlan& plan);
+bool AnyOnCpu(const proto::JobPlan& plan);
 
 // Like the functions of the same names in runtime/shape/job_shape.h, but these functions also consider the
-// devices that a host file gives to the workers: no new group forms if any worker is on a GPU.
+// devices that a host file gives to the workers: mirrored workers that are all on GPUs form no new group.
 bool FormsNewGroups(const proto::JobPlan& plan);
 bool SurvivesWorkerLoss(const proto::JobPlan& plan);
 

@@ -149,8 +149,6 @@ void CheckReplicas(const proto::Job& job, Problems& problems) {
     problems.AddIf(wrong, "strategy.parameter_server.replicas", absl::StrCat("is ", servers.replicas(), why));
   };
   const bool in_groups = TraitsOf(job).forms_groups;
-  refuse_if(in_groups && job.device().kind() == proto::Device::CUDA,
-            ", but a job on GPUs ends when a process is lost: leave replicas out");
   refuse_if(in_groups && job.elastic().on_loss() == proto::Elastic::END,
             ", but elastic.on_loss is END, so the job ends when a process is lost: leave one of the two out");
   refuse_if(servers.servers() < 2,

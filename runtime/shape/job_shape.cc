@@ -40,8 +40,8 @@ StrategyFamily FamilyOf(const proto::Strategy& strategy) {
 }
 
 bool FormsNewGroups(const proto::Job& job) {
-  return TraitsOf(job).forms_groups && job.device().kind() == proto::Device::CPU &&
-         job.elastic().on_loss() != proto::Elastic::END;
+  const bool through_host = TraitsOf(job).servers() || job.device().kind() == proto::Device::CPU;
+  return TraitsOf(job).forms_groups && through_host && job.elastic().on_loss() != proto::Elastic::END;
 }
 
 bool SurvivesWorkerLoss(const proto::Job& job) { return TraitsOf(job).leases() || FormsNewGroups(job); }

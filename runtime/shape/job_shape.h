@@ -60,8 +60,8 @@ inline const ShapeTraits& TraitsOf(const proto::ParameterServer& servers) {
   return TraitsOf(FamilyOf(servers));
 }
 
-// Whether the workers of the job form a new group when one of them is lost or replaced: in mirrored and
-// bulk-synchronous jobs on CPUs, unless elastic.on_loss is END.
+// Whether the workers of the job form a new group when one of them is lost or replaced: in mirrored jobs on
+// CPUs, and in bulk-synchronous jobs, unless elastic.on_loss is END.
 bool FormsNewGroups(const proto::Job& job);
 // Whether the job goes on after the loss of a worker, once training has begun.
 bool SurvivesWorkerLoss(const proto::Job& job);

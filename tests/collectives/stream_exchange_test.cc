@@ -43,11 +43,13 @@ std::unique_ptr<Device> DeviceCalled(const std::string& identity) {
 }
 
 // The result of CreateStreamExchange on each rank r, whose device is devices[r].
-std::vector<absl::StatusOr<StreamExchange>> Exchanges(const std::vector<std::string>& devices) {
+std::vector<absl::StatusOr<StreamExchange>> Exchanges(const std::vector<std::string>& devices,
+                                                      const std::string& obstacle = "") {
   std::vector<absl::StatusOr<StreamExchange>> exchanges(devices.size());
   InRing(static_cast<int>(devices.size()), [&](std::unique_ptr<Communicator>& all) {
     const auto device = DeviceCalled(devices[all->rank()]);
-    exchanges[all->rank()] = CreateStreamExchange(*all, *device, 10 * kSecond, TestClock());
+    exchanges[all->rank()] = CreateStreamExchange(
+        *all, *device, {.timeout = 10 * kSecond, .clock = &TestClock(), .obstacle = obstacle});
     return exchanges[all->rank()].status();
   });
   return exchanges;
@@ -69,6 +71,14 @@ TEST(StreamExchange, RanksThatShareADeviceExchangeOnTheHost) {
     ASSERT_TRUE(exchange.ok()) << exchange.status();
     EXPECT_EQ(exchange->communicator, nullptr);
     EXPECT_EQ(exchange->reason, "ranks 0 and 2 share a device");
+  }
+}
+
+TEST(StreamExchange, CallersObstacleLeavesTheExchangeToTheHost) {
+  for (const auto& exchange : Exchanges({"a", "b"}, "a lost worker is on the CPU")) {
+    ASSERT_TRUE(exchange.ok()) << exchange.status();
+    EXPECT_EQ(exchange->communicator, nullptr);
+    EXPECT_EQ(exchange->reason, "a lost worker is on the CPU");
   }
 }
 

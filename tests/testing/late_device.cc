@@ -248,6 +248,26 @@ class LateUpdate final : public UpdatePrimitive {
   Stream& cpu_;
 };
 
+// The pinned buffers of a device: address and size in bytes.
+using PinnedBuffers = std::map<const char*, int64_t>;
+
+class LatePinnedBuffer final : public Buffer {
+ public:
+  LatePinnedBuffer(std::unique_ptr<Buffer> memory, std::shared_ptr<PinnedBuffers> all)
+      : memory_(std::move(memory)), all_(std::move(all)) {
+    (*all_)[begin()] = memory_->bytes();
+  }
+  ~LatePinnedBuffer() override { all_->erase(begin()); }
+  void* data() override { return memory_->data(); }
+  int64_t bytes() const override { return memory_->bytes(); }
+
+ private:
+  const char* begin() { return static_cast<const char*>(memory_->data()); }
+
+  const std::unique_ptr<Buffer> memory_;
+  const std::shared_ptr<PinnedBuffers> all_;
+};
+
 class LateDevice final : public Device {
  public:
   explicit LateDevice(LateDeviceOptions options)
@@ -279,8 +299,9 @@ class LateDevice final : public Device {
     if (capturing_) return absl::FailedPreconditionError("memory was allocated while a graph was captured");
     TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Buffer> buffer, cpu_->Allocate(bytes, kind));
     if (kind == MemoryKind::kDevice) free_bytes_ -= bytes;
-    // Entries are never removed: a test's device does not live long enough for that to matter.
-    if (kind == MemoryKind::kPinnedHost) pinned_[static_cast<const char*>(buffer->data())] = bytes;
+    if (kind == MemoryKind::kPinnedHost) {
+      return std::make_unique<LatePinnedBuffer>(std::move(buffer), pinned_);
+    }
     return buffer;
   }
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override {
@@ -411,15 +432,15 @@ class LateDevice final : public Device {
 
   bool IsPinned(const void* host) const {
     const auto* at = static_cast<const char*>(host);
-    const auto next = pinned_.upper_bound(at);
-    return next != pinned_.begin() && at < std::prev(next)->first + std::prev(next)->second;
+    const auto next = pinned_->upper_bound(at);
+    return next != pinned_->begin() && at < std::prev(next)->first + std::prev(next)->second;
   }
 
   const LateDeviceOptions options_;
   const std::unique_ptr<Device> cpu_;
   const std::unique_ptr<Stream> cpu_stream_;
   const std::shared_ptr<Nanoseconds> time_ = std::make_shared<Nanoseconds>(0);
-  std::map<const char*, int64_t> pinned_;  // Pinned host buffers: address and size in bytes.
+  const std::shared_ptr<PinnedBuffers> pinned_ = std::make_shared<PinnedBuffers>();
   int64_t free_bytes_ = options_.memory_bytes;
   bool capturing_ = false;
   const std::shared_ptr<int> live_graphs_ = std::make_shared<int>(0);

@@ -22,6 +22,7 @@
 #include "runtime/cluster/order_reader.h"
 #include "runtime/cluster/task_life.h"
 #include "tests/workers/queue_session.h"
+#include "workers/device_factory.h"
 #include "workers/worker_process.h"
 
 namespace tethys::testing {
@@ -45,10 +46,13 @@ class FakeChief {
     bool operator==(const Phase&) const = default;
   };
 
-  explicit FakeChief(proto::JobPlan plan) : plan_(std::move(plan)) {
+  // `make_device` makes the devices of workers.
+  explicit FakeChief(proto::JobPlan plan, MakeDevice make_device = CreateWorkerDevice)
+      : plan_(std::move(plan)), make_device_(std::move(make_device)) {
     for (int server = 0; server < plan_.placement().servers(); ++server) {
       servers_.push_back(kFirstServer + server);
-      tasks_[servers_.back()] = std::make_unique<Task>(proto::PS, servers_.back(), 1, token_, inbox_);
+      tasks_[servers_.back()] =
+          std::make_unique<Task>(proto::PS, servers_.back(), 1, token_, inbox_, make_device_);
       SetUp(servers_.back());
     }
   }
@@ -75,7 +79,7 @@ class FakeChief {
     lost_.erase(index);
     grouped_.erase(index);
     recorded_.erase(index);
-    tasks_[index] = std::make_unique<Task>(proto::WORKER, index, incarnation, token_, inbox_);
+    tasks_[index] = std::make_unique<Task>(proto::WORKER, index, incarnation, token_, inbox_, make_device_);
     SetUp(index);
   }
 
@@ -248,7 +252,8 @@ class FakeChief {
 
  private:
   struct Task {
-    Task(proto::Role role, int number, uint32_t incarnation, const JobToken& token, Inbox& inbox)
+    Task(proto::Role role, int number, uint32_t incarnation, const JobToken& token, Inbox& inbox,
+         const MakeDevice& make_device)
         : session(number, incarnation, inbox) {
       options.role = role;
       options.index = role == proto::PS ? number - kFirstServer : number;
@@ -258,17 +263,17 @@ class FakeChief {
       if (role == proto::PS) {
         BeServer();
       } else {
-        BeWorker();
+        BeWorker(make_device);
       }
     }
-    void BeWorker() {
+    void BeWorker(const MakeDevice& make_device) {
       listener = *RingListener::Listen("127.0.0.1");
       address = listener->address();
       auto own = std::make_unique<WorkerCourse>(options.index);
       WorkerCourse& steps = *own;
       course = std::move(own);
       orders.emplace(session, *course);
-      life = CreateWorkerLife(options, session, *listener, clock, steps, *orders);
+      life = CreateWorkerLife(options, session, *listener, clock, steps, *orders, make_device);
     }
     void BeServer() {
       ParameterServerOptions served;
@@ -342,6 +347,7 @@ class FakeChief {
   }
 
   const proto::JobPlan plan_;
+  const MakeDevice make_device_;
   const JobToken token_ = JobToken::Random();
   Inbox inbox_;
   std::map<int, std::unique_ptr<Task>> tasks_;

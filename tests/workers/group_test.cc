@@ -13,7 +13,10 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "runtime/cluster/job_plan.h"
 #include "tests/runtime/data/idx_files.h"
+#include "tests/testing/late_device.h"
 #include "tests/workers/fake_chief.h"
 #include "tests/workers/small_plan.h"
 
@@ -31,13 +34,28 @@ class GroupTest : public ::testing::TestWithParam<std::string> {
   // The plan of a job of `workers` workers: with two servers, or mirrored with this transport.
   proto::JobPlan PlanOf(int workers) const {
     const std::string optimizer = "optimizer { sgd { momentum: 0.9 } learning_rate: 0.1 } ";
-    if (on_servers()) {
-      return testing::SmallPlan(data_.idx(), workers, kBatch, "parameter_server { servers: 2 }", optimizer);
+    const auto plan = [&](const std::string& strategy, const std::string& more = "") {
+      return testing::SmallPlan(data_.idx(), workers, kBatch, strategy, optimizer + more);
+    };
+    if (!on_gpus()) {
+      return on_servers() ? plan("parameter_server { servers: 2 }")
+                          : plan("mirrored {}", absl::StrCat("tuning { transport: ", GetParam(), " }"));
     }
-    return testing::MirroredPlan(data_.idx(), workers, kBatch,
-                                 absl::StrCat(optimizer, "tuning { transport: ", GetParam(), " }"));
+    proto::JobPlan on_gpus = plan(on_servers() ? "parameter_server { servers: 2 }" : "mirrored {}");
+    for (int index = 0; index < workers; ++index) {
+      on_gpus.add_worker_device(index == 0 && !on_servers() ? proto::Device::CPU : proto::Device::CUDA);
+    }
+    return on_gpus;
   }
-  static bool on_servers() { return GetParam() == "SERVERS"; }
+  static bool on_servers() { return absl::StrContains(GetParam(), "SERVERS"); }
+  static bool on_gpus() { return absl::StrContains(GetParam(), "GPU"); }
+
+  // Makes late devices (tests/testing/late_device.h) in place of GPUs.
+  static absl::StatusOr<std::unique_ptr<Device>> MakeDeviceOf(const TaskOptions& task,
+                                                              const proto::Setup& setup) {
+    if (DeviceOf(setup.plan(), task.index) == proto::Device::CPU) return CreateCpuDevice(1);
+    return testing::CreateLateDevice({.identity = absl::StrCat("GPU ", task.index)});
+  }
   // Starts the workers `members` of a job of three. The first group of a job with servers has all workers.
   static void StartSome(FakeChief& chief, std::vector<int> members) {
     if (on_servers()) members = {0, 1, 2};
@@ -49,7 +67,7 @@ class GroupTest : public ::testing::TestWithParam<std::string> {
 
   // Trains as `disturbed` did, but without losses. Returns the states of the last group's members.
   static std::map<int, WorkerState> TrainUndisturbed(const proto::JobPlan& plan, const FakeChief& disturbed) {
-    FakeChief chief(plan);
+    FakeChief chief(plan, MakeDeviceOf);
     std::vector<int> before;
     std::vector<FakeChief::Phase> phases = disturbed.phases();
     if (phases.back().begin == disturbed.step()) phases.pop_back();  // The last group made no step.
@@ -84,12 +102,14 @@ class GroupTest : public ::testing::TestWithParam<std::string> {
   const proto::Data data_ = testing::WriteIdxData(directory_, /*train=*/kBatch* kSteps, /*test=*/0);
 };
 
-INSTANTIATE_TEST_SUITE_P(Media, GroupTest, ::testing::Values("TCP", "SHARED_MEMORY", "SERVERS"),
+INSTANTIATE_TEST_SUITE_P(Media, GroupTest,
+                         ::testing::Values("TCP", "SHARED_MEMORY", "SERVERS", "GPUS_WITH_SERVERS",
+                                           "GPUS_AND_A_CPU"),
                          [](const auto& transport) { return transport.param; });
 
 TEST_P(GroupTest, NextGroupContinuesWithParametersAndSlotsOfTheFormerGroup) {
   const proto::JobPlan plan = PlanOf(3);
-  FakeChief changing(plan), steady(plan);
+  FakeChief changing(plan, MakeDeviceOf), steady(plan, MakeDeviceOf);
   for (FakeChief* chief : {&changing, &steady}) {
     for (int index = 0; index < 3; ++index) chief->Start(index);
   }
@@ -101,7 +121,7 @@ TEST_P(GroupTest, NextGroupContinuesWithParametersAndSlotsOfTheFormerGroup) {
 
 TEST_P(GroupTest, SmallerGroupTrainsLikeAJobOfItsSize) {
   const proto::JobPlan of_three = PlanOf(3), of_two = PlanOf(2);
-  FakeChief three(of_three), two(of_two);
+  FakeChief three(of_three, MakeDeviceOf), two(of_two, MakeDeviceOf);
   StartSome(three, {0, 2});
   for (const int index : {0, 1}) two.Start(index);
   three.Train({0, 2}, 5);
@@ -112,7 +132,7 @@ TEST_P(GroupTest, SmallerGroupTrainsLikeAJobOfItsSize) {
 
 TEST_P(GroupTest, WorkerThatJoinsTheGroupGetsTheStateAndTheMeanStatistics) {
   const proto::JobPlan plan = PlanOf(3);
-  FakeChief chief(plan);
+  FakeChief chief(plan, MakeDeviceOf);
   StartSome(chief, {0, 1});
   chief.Train({0, 1}, 5);
   const WorkerState first = chief.StateOf(0), second = chief.StateOf(1);
@@ -163,7 +183,7 @@ TEST_P(GroupTest, SurvivingWorkersContinueAfterAWorkerLossAtAnyInstant) {
   int losses = 0, copies = 0;
   for (int round = 0; round < 40; ++round) {
     SCOPED_TRACE(round);
-    FakeChief chief(plan);
+    FakeChief chief(plan, MakeDeviceOf);
     for (int index = 0; index < 3; ++index) chief.Start(index);
     chief.Train({0, 1, 2}, 1);
     const Nanoseconds begin = clock.Now();
@@ -191,7 +211,7 @@ TEST_P(GroupTest, GroupSurvivesASecondWorkerLossAtAnyInstantAfterAReplacementJoi
   Nanoseconds undisturbed = 0;
   for (int round = 0; round < 30; ++round) {
     SCOPED_TRACE(round);
-    FakeChief chief(plan);
+    FakeChief chief(plan, MakeDeviceOf);
     for (int index = 0; index < 3; ++index) chief.Start(index);
     chief.Train({0, 1, 2}, 3);
     chief.session(1).Kill();
@@ -214,7 +234,7 @@ TEST_P(GroupTest, GroupSurvivesASecondWorkerLossAtAnyInstantAfterAReplacementJoi
 
 TEST_P(GroupTest, ReplacingAWorkerBetweenStepsChangesNoBitOfTheResult) {
   const proto::JobPlan plan = PlanOf(3);
-  FakeChief disturbed(plan), steady(plan);
+  FakeChief disturbed(plan, MakeDeviceOf), steady(plan, MakeDeviceOf);
   for (FakeChief* chief : {&disturbed, &steady}) {
     for (int index = 0; index < 3; ++index) chief->Start(index);
   }

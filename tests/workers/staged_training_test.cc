@@ -117,6 +117,21 @@ TEST(StagedTraining, HungDeviceFailsTheStepAtTheDeadline) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("a late device did not finish the gradients of ["));
 }
 
+// Refresh lets a worker distinguish a failed exchange, after which a new group forms, from its own failures.
+TEST(StagedTraining, RefreshAfterAHungDeviceReturnsAFailureOfTheDevice) {
+  TestReplica replica(testing::CreateLateDevice({.hangs = true}), 0, 1);
+  const auto cpu = CreateCpuDevice(1).value();
+  const auto stream = cpu->CreateStream().value();
+  auto staged = replica.Staged(HostUpdates(replica, *cpu, *stream), absl::nullopt, 20 * kMillisecond);
+  ASSERT_TRUE(replica.replica().Attach(std::move(staged)).ok());
+  BatchBuffer samples(kRows, replica.model().sample_elements());
+  const std::unique_ptr<Event> done = replica.device().CreateEvent().value();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(StepByHand(replica, 0, samples.batch(), *done)));
+  const absl::Status failed = replica.replica().strategy()->Refresh();
+  EXPECT_TRUE(absl::IsInternal(failed)) << failed;
+  EXPECT_THAT(std::string(failed.message()), HasSubstr("did not finish the gradients"));
+}
+
 // ------------------------------------------------------------------------------------------- interrupt
 
 using At = InterruptedStrategy::At;

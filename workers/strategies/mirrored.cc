@@ -81,9 +81,12 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeMirrored(const WorkerParts& worker
   // exchange.
   const bool any_on_gpu = AnyOnGpu(worker.plan);
   if (any_on_gpu) {
-    TETHYS_ASSIGN_OR_RETURN(
-        StreamExchange on_devices,
-        CreateStreamExchange(*exchange.communicator, worker.device, worker.TimeLeft(), worker.clock));
+    StreamExchangeOptions options{.timeout = worker.TimeLeft(), .clock = &worker.clock};
+    // The group may lack a lost worker that computes on a CPU. The exchange then still goes through the host,
+    // because this worker may be replaced.
+    if (AnyOnCpu(worker.plan)) options.obstacle = "workers outside this group compute on the CPU";
+    TETHYS_ASSIGN_OR_RETURN(StreamExchange on_devices,
+                            CreateStreamExchange(*exchange.communicator, worker.device, options));
     if (on_devices.communicator != nullptr) return MirroredOnStreams(std::move(on_devices), worker);
     absl::StrAppend(&exchange.description, ", GPUs staged through the host: ", on_devices.reason);
   }

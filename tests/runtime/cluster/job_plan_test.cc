@@ -95,12 +95,14 @@ TEST(SampleOrderTest, DifferentSampleOrdersHaveDifferentTexts) {
   EXPECT_NE(OrderText(plan), text) << "files of other lengths";
 }
 
-TEST(WorkerLossTest, MirroredWorkersFormNewGroupsOnlyIfNoWorkerIsOnAGpu) {
+TEST(WorkerLossTest, MirroredWorkersFormNewGroupsUnlessAllAreOnGpus) {
   proto::JobPlan plan = Plan("workers: 2 strategy { mirrored {} }");
   EXPECT_TRUE(FormsNewGroups(plan) && SurvivesWorkerLoss(plan));
   plan.add_worker_device(proto::Device::CPU);
   plan.add_worker_device(proto::Device::CUDA);
-  EXPECT_FALSE(FormsNewGroups(plan) || SurvivesWorkerLoss(plan)) << "the host file puts worker 1 on a GPU";
+  EXPECT_TRUE(FormsNewGroups(plan) && SurvivesWorkerLoss(plan)) << "the host file puts worker 1 on a GPU";
+  plan.set_worker_device(0, proto::Device::CUDA);
+  EXPECT_FALSE(FormsNewGroups(plan) || SurvivesWorkerLoss(plan)) << "the host file puts all on GPUs";
   *plan.mutable_job() = Plan(absl::StrCat(kAsynchronous, "workers: 2")).job();
   EXPECT_TRUE(SurvivesWorkerLoss(plan));
 }
@@ -112,6 +114,7 @@ TEST(WorkerLossTest, JobsInLockStepFormNewGroupsUnlessTheyEndAtALoss) {
     EXPECT_TRUE(FormsNewGroups(Plan(job + "elastic { on_loss: WAIT }"))) << job;
     EXPECT_FALSE(FormsNewGroups(Plan(job + "elastic { on_loss: END }"))) << job;
   }
+  EXPECT_TRUE(FormsNewGroups(Plan("strategy { parameter_server { servers: 1 } } device { kind: CUDA }")));
   EXPECT_FALSE(FormsNewGroups(Plan("strategy { local {} }")));
   EXPECT_FALSE(FormsNewGroups(Plan(absl::StrCat(kAsynchronous, "workers: 2")))) << "batches are leased";
 }

@@ -223,11 +223,6 @@ INSTANTIATE_TEST_SUITE_P(
                 "my.textproto:17:",
                 {"replicas is 2", "elastic.on_loss is END"}},
         Mistake{
-            "strategy { parameter_server { servers: 2 bulk_synchronous {} } }",
-            "strategy { parameter_server { servers: 2 replicas: 2 } } max_restarts: 1 device { kind: CUDA }",
-            "my.textproto:17:",
-            {"replicas is 2", "a job on GPUs ends"}},
-        Mistake{
             "workers: 3", "workers: 3 timeouts { step: -1 }", "my.textproto:16:23: ", {"must be above 0"}},
         Mistake{"workers: 3",
                 "workers: 3 timeouts { silence: 0.5 }",
