@@ -8,26 +8,35 @@
 namespace tethys {
 namespace {
 
-// Runs Forward for samples [slice.begin, slice.end), batch by batch; after each batch, calls `use` with the
-// samples of the batch.
+// Runs Forward for samples [slice.begin, slice.end) of `feed`, batch by batch; after each batch, calls `use`
+// with the samples of the batch.
+absl::Status FeedBatches(BatchFeed& feed, Plan& plan, Slice slice,
+                         absl::FunctionRef<absl::Status(Slice batch)> use) {
+  int64_t announced = slice.begin;
+  for (int64_t begin = slice.begin; begin < slice.end; begin += plan.rows()) {
+    while (feed.loader().room() > 0 && announced < slice.end) {
+      const int64_t end = std::min(announced + plan.rows(), slice.end);
+      feed.loader().Announce(nullptr, {announced, end});
+      announced = end;
+    }
+    TETHYS_RETURN_IF_ERROR(feed.Feed());
+    TETHYS_RETURN_IF_ERROR(plan.TakeBatch());
+    TETHYS_RETURN_IF_ERROR(plan.Forward());
+    TETHYS_RETURN_IF_ERROR(feed.FeedAhead());
+    TETHYS_RETURN_IF_ERROR(use({begin, std::min(begin + plan.rows(), slice.end)}));
+  }
+  return absl::OkStatus();
+}
+
+// Does the work of FeedBatches with a feed of its own. After an error, the plan has no batch of the feed
+// left.
 absl::Status ForEachBatch(Device& device, Plan& plan, std::shared_ptr<const Dataset> dataset, Slice slice,
                           absl::FunctionRef<absl::Status(Slice batch)> use) {
   TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<BatchFeed> feed,
                           BatchFeed::Create(device, plan, std::move(dataset), {}));
-  int64_t announced = slice.begin;
-  for (int64_t begin = slice.begin; begin < slice.end; begin += plan.rows()) {
-    while (feed->loader().room() > 0 && announced < slice.end) {
-      const int64_t end = std::min(announced + plan.rows(), slice.end);
-      feed->loader().Announce(nullptr, {announced, end});
-      announced = end;
-    }
-    TETHYS_RETURN_IF_ERROR(feed->Feed());
-    TETHYS_RETURN_IF_ERROR(plan.TakeBatch());
-    TETHYS_RETURN_IF_ERROR(plan.Forward());
-    TETHYS_RETURN_IF_ERROR(feed->FeedAhead());
-    TETHYS_RETURN_IF_ERROR(use({begin, std::min(begin + plan.rows(), slice.end)}));
-  }
-  return absl::OkStatus();
+  const absl::Status fed = FeedBatches(*feed, plan, slice, use);
+  if (!fed.ok()) plan.DropBatches().IgnoreError();
+  return fed;
 }
 
 // Like Evaluate, but after each batch calls `use` with the samples of that batch.

@@ -47,4 +47,9 @@ absl::Status BatchUploads::Take() {
 
 absl::Status BatchUploads::AwaitUploads() { return upload_stream_->Synchronize(); }
 
+absl::Status BatchUploads::Drop() {
+  while (taken_ < uploaded_) TETHYS_RETURN_IF_ERROR(Take());
+  return AwaitUploads();
+}
+
 }  // namespace tethys

@@ -7,7 +7,7 @@
 //   uploads.Take();                        // enqueues the copy of that batch to batch()
 //   ... work on the stream reads uploads.batch()
 //
-// Used by a plan, on the device's thread. Only AwaitUploads blocks.
+// Used by a plan, on the device's thread. Only AwaitUploads and Drop block.
 #ifndef TETHYS_RUNTIME_NN_BATCH_UPLOADS_H_
 #define TETHYS_RUNTIME_NN_BATCH_UPLOADS_H_
 
@@ -40,6 +40,9 @@ class BatchUploads {
 
   // Blocks until all uploaded batches have been copied out of the host's memory.
   absl::Status AwaitUploads();
+
+  // Forgets the batches that wait to be taken. Blocks like AwaitUploads.
+  absl::Status Drop();
 
   // The batch that Take copied last, in device memory.
   HostBatch batch() { return layout_.At(memory_->data()); }

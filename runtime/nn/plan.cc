@@ -46,6 +46,7 @@ class ModelPlan final : public Plan {
   int64_t micro_batches() const override { return micro_batches_; }
   absl::Status Upload(const HostBatch& batch) override;
   absl::Status AwaitUploads() override;
+  absl::Status DropBatches() override;
   absl::Status TakeBatch() override;
   absl::Status Forward(int64_t micro_batch) override;
   absl::Status Backward(ReadyCallback ready) override;
@@ -281,6 +282,8 @@ absl::Status ModelPlan::Upload(const HostBatch& batch) {
 absl::Status ModelPlan::AwaitUploads() {
   return uploads_ != nullptr ? uploads_->AwaitUploads() : absl::OkStatus();
 }
+
+absl::Status ModelPlan::DropBatches() { return uploads_ != nullptr ? uploads_->Drop() : absl::OkStatus(); }
 
 absl::Status ModelPlan::TakeBatch() { return uploads_ != nullptr ? uploads_->Take() : absl::OkStatus(); }
 

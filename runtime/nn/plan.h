@@ -73,6 +73,9 @@ class Plan {
   virtual absl::Status Upload(const HostBatch& batch) = 0;
   // Blocks until host batches may be overwritten; no-op if the device reads host memory.
   virtual absl::Status AwaitUploads() = 0;
+  // Forgets the batches that were handed over and not yet taken. Afterwards the plan does not use their
+  // memory.
+  virtual absl::Status DropBatches() = 0;
 
   // Makes Forward read the oldest batch that was handed over and not yet taken. This stream work differs from
   // step to step, so it must not be part of a captured graph either.

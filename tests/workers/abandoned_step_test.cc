@@ -91,17 +91,21 @@ proto::EvaluationDone Evaluated(TestReplica& replica) {
   return replica.replica().Evaluate(RandomSamples(kSamples, 0), {0, kSamples}).value();
 }
 
-TEST(EndedEvaluation, SumsOfAnAbortedEvaluationDoNotEnterTheNextEvaluation) {
+TEST(EndedEvaluation, AbortedEvaluationLeavesNothingForTheNextEvaluation) {
   TestReplica whole(CreateCpuDevice(1).value(), 0, 1);
-  int batches = 0;
-  Replica::Options options;
-  options.may_evaluate = [&batches] {
-    return ++batches == 2 ? absl::AbortedError("the group was halted") : absl::OkStatus();
-  };
-  TestReplica ended(CreateCpuDevice(1).value(), 0, 1, options);
-  EXPECT_TRUE(absl::IsAborted(ended.replica().Evaluate(RandomSamples(kSamples, 0), {0, kSamples}).status()));
-  EXPECT_EQ(batches, 2);
-  EXPECT_EQ(Evaluated(ended).SerializeAsString(), Evaluated(whole).SerializeAsString());
+  for (std::unique_ptr<Device>& device : BothDevices()) {
+    SCOPED_TRACE(device->Describe());
+    int batches = 0;
+    Replica::Options options;
+    options.may_evaluate = [&batches] {
+      return ++batches == 2 ? absl::AbortedError("the group was halted") : absl::OkStatus();
+    };
+    TestReplica ended(std::move(device), 0, 1, options);
+    EXPECT_TRUE(
+        absl::IsAborted(ended.replica().Evaluate(RandomSamples(kSamples, 0), {0, kSamples}).status()));
+    EXPECT_EQ(batches, 2);
+    EXPECT_EQ(Evaluated(ended).SerializeAsString(), Evaluated(whole).SerializeAsString());
+  }
 }
 
 TEST(FitRows, ReplicaFittedToAnotherNumberOfRowsTrainsLikeOneCreatedWithIt) {
