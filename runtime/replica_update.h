@@ -65,6 +65,10 @@ class ReplicaUpdate {
   // update changed nothing.
   absl::Status Check(const StepInfo& step) const;
 
+  // Optimizer::Refuse and Optimizer::outcome.
+  void Refuse() { optimizer_->Refuse(); }
+  Optimizer::Outcome outcome(int parity) const { return optimizer_->outcome(parity); }
+
   // The optimizer's slots.
   std::vector<absl::Span<float>> slots() { return slots_->spans(); }
 

@@ -113,10 +113,10 @@ class UpdatePrimitive {
   virtual ~UpdatePrimitive() = default;
   // Updates parameters and slots. `slots` has one arena for each slot that the formula keeps, laid out like
   // the parameters' arena. Sets *bad (device memory, 0 at first) to 1 if a gradient of the part is not
-  // finite. While *bad is 1, even from an earlier run, parameters and slots do not change. So a caller that
-  // checks *bad late finds the parameters and slots as they were before the first non-finite gradient.
-  // Formulas with a trust ratio require the whole arena as the part; their norms are sums in double
-  // precision, in an order that depends on the regions only.
+  // finite, or if the rates refuse the update. While *bad is 1, even from an earlier run, parameters and
+  // slots do not change. So a caller that checks *bad late finds the parameters and slots as they were before
+  // the first non-finite gradient. Formulas with a trust ratio require the whole arena as the part; their
+  // norms are sums in double precision, in an order that depends on the regions only.
   virtual absl::Status Run(Stream& stream, const UpdateStep& step, float* parameters,
                            const float* gradient_sums, absl::Span<float* const> slots, int32_t* bad) = 0;
 

@@ -57,6 +57,9 @@ struct UpdateRates {
   float first_correction = 1;  // For Adam: factor that corrects the running mean for its start at 0.
   // For Adam: factor that corrects the root of the running mean of squares for the start of this mean at 0.
   float root_square_correction = 1;
+  // Not 0: the update is refused, as if a gradient were not finite. Counts only if UpdateStep::check_finite
+  // is true.
+  int32_t refused = 0;
 };
 
 // Sums of squares over a region, for the region's trust ratio: the squares of the region's parameters, and

@@ -1,6 +1,7 @@
 #include "runtime/optim/optimizer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -51,6 +52,7 @@ class RuleOptimizer final : public Optimizer {
                               .gradient_scale = static_cast<float>(update.gradient_scale),
                               .first_correction = static_cast<float>(corrections.first),
                               .root_square_correction = static_cast<float>(corrections.root_square)};
+    OfParity(parity).bad = kOpen;
   }
 
   absl::Status Enqueue(Stream& stream, int parity, const Update& update, float* parameters,
@@ -84,20 +86,32 @@ class RuleOptimizer final : public Optimizer {
   const int32_t* refused() const override { return &static_cast<const State*>(state_->data())->bad; }
 
   absl::Status Check(int parity) const override {
-    if (OfParity(parity).bad == 0) return absl::OkStatus();
+    if (outcome(parity) == Outcome::kMade) return absl::OkStatus();
     return absl::FailedPreconditionError(
         "a gradient is NaN or infinite; parameters were left as they were. Lower optimizer.learning_rate, or "
         "check the data");
   }
 
+  void Refuse() override {
+    for (const int parity : {0, 1}) std::atomic_ref(OfParity(parity).rates.refused).store(1);
+  }
+
+  Outcome outcome(int parity) const override {
+    const int32_t bad = std::atomic_ref(OfParity(parity).bad).load();
+    return bad == kOpen ? Outcome::kOpen : bad == 0 ? Outcome::kMade : Outcome::kRefused;
+  }
+
  private:
-  // The rates of an update, and the flag that a gradient was not finite. All updates use the single State in
-  // device memory (state_). Host memory contains one State for each parity (states_): an update begins with a
-  // copy of the rates to the device, and ends with a copy of the flag to the host.
+  // The rates of an update, and the flag that a gradient was not finite or that the update was refused. All
+  // updates use the single State in device memory (state_). Host memory contains one State for each parity
+  // (states_): an update begins with a copy of the rates to the device, and ends with a copy of the flag to
+  // the host, where the flag is kOpen until then. So the copy of the rates is the moment at which Refuse
+  // takes effect: one value is read for the whole update.
   struct State {
     UpdateRates rates;
     int32_t bad;
   };
+  static constexpr int32_t kOpen = -1;
   State& OfParity(int parity) const { return static_cast<State*>(states_->data())[parity]; }
 
   absl::Status Fill(float value, Buffer& slot) {

@@ -73,7 +73,8 @@ class Optimizer {
   // one has run, or that capture an update in a graph. Two updates may be in flight; they differ in `parity`,
   // 0 or 1.
   //
-  // SetRates writes the update's rates to the host memory of parity `parity`.
+  // SetRates writes the update's rates to the host memory of parity `parity`. Requires that Refuse was not
+  // called.
   virtual void SetRates(int parity, const Update& update) = 0;
   // Enqueues the update, which is stream work only. When the work runs, it uses the rates that SetRates has
   // set, not the rates of `update`.
@@ -83,6 +84,15 @@ class Optimizer {
   virtual const int32_t* refused() const = 0;
   // The error that Apply would return; valid once the update has run.
   virtual absl::Status Check(int parity) const = 0;
+
+  // Refuses all later updates and, of the updates in flight, those that have not begun on the device. An
+  // update that has begun is made as a whole. Called by the thread that calls SetRates; does not block. Only
+  // optimizers of whole replicas refuse updates.
+  virtual void Refuse() {}
+  // How the last update whose rates SetRates has set for this parity has ended on the device so far. A
+  // refused update is one with a gradient that was not finite, or one that Refuse has refused.
+  enum class Outcome { kOpen, kMade, kRefused };
+  virtual Outcome outcome(int /*parity*/) const { return Outcome::kOpen; }
 };
 
 // `config` must be part of a checked job (runtime/job/), with all defaults filled in; `device` must outlive

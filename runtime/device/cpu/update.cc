@@ -31,6 +31,7 @@ class RuleUpdate final : public UpdatePrimitive {
     const FlushDenormals flush;
     const absl::Span<const UpdateRegion> regions = RegionsOf(step.part);
     if (step.check_finite) {
+      if (step.rates->refused != 0) *bad = 1;
       for (const UpdateRegion& region : regions) {
         const Range range = Intersection(region.range, step.part);
         if (!AllFinite(range.count, gradient_sums + range.begin)) *bad = 1;

@@ -85,7 +85,8 @@ struct UpdateArguments {
   int32_t* bad;
   const float* tile_ratios = nullptr;  // The trust ratio of each tile's region; null if the formula has none.
 };
-// Contract: UpdatePrimitive. FindBad searches the gradients for values that are not finite. Update changes
+// Contract: UpdatePrimitive. FindBad searches the gradients for values that are not finite, and
+// looks whether the rates refuse the update. Update changes
 // parameters and slots.
 cudaError_t FindBad(cudaStream_t stream, const UpdateArguments& arguments, int64_t tile_count);
 cudaError_t Update(cudaStream_t stream, UpdateFormula formula, bool decoupled_decay,

@@ -19,7 +19,7 @@ __device__ TilePart PartOf(const UpdateTile& tile, const UpdateArguments& argume
 
 __global__ void FindBadKernel(UpdateArguments arguments) {
   const TilePart part = PartOf(arguments.tiles[blockIdx.x], arguments);
-  bool found = false;
+  bool found = arguments.rates->refused != 0;
   for (int64_t i = part.begin + threadIdx.x; i < part.end; i += kThreads)
     found |= !isfinite(arguments.gradient_sums[i]);
   if (found) *arguments.bad = 1;  // All threads that write *bad write the same value.

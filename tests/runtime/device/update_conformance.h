@@ -84,6 +84,27 @@ inline std::vector<float> SlotValues(int64_t count, int slot) {
   return values;
 }
 
+// A worker that leaves its group refuses the updates in flight.
+TEST_P(DeviceConformance, RefusedUpdateAndItsSuccessorsChangeNothing) {
+  const std::vector<float> w = RandomFloats(100, 1), slot = SlotValues(100, 0);
+  auto update =
+      device_->CreateUpdate({UpdateFormula::kMomentum, kUpdateConstants, false}, {{{0, 100}, 0.1f}}).value();
+  auto w_device = Floats(w), g_device = Floats(RandomFloats(100, 2)), slot_device = Floats(slot);
+  const std::vector<float*> slots = {slot_device.data()};
+  UpdateRates refusing = kUpdateRates;
+  refusing.refused = 1;
+  Array<int32_t> bad(*this, {0});
+  for (const UpdateRates& given : {refusing, kUpdateRates}) {
+    Array<UpdateRates> rates(*this, {given});
+    ASSERT_TRUE(
+        update->Run(*stream_, {.rates = rates.data()}, w_device.data(), g_device.data(), slots, bad.data())
+            .ok());
+    EXPECT_EQ(bad.Host()[0], 1);
+    EXPECT_EQ(w_device.Host(), w);
+    EXPECT_EQ(slot_device.Host(), slot);
+  }
+}
+
 TEST_P(DeviceConformance, EveryUpdateFormulaChangesOnlyTheGivenRegions) {
   const std::vector<float> w = RandomFloats(100, 1), g = RandomFloats(100, 2);
   const std::vector<UpdateRegion> regions = {{{0, 33}, 0.1f}, {{48, 50}, 0}};
