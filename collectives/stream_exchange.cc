@@ -87,7 +87,9 @@ absl::StatusOr<StreamExchange> CreateStreamExchange(Communicator& all, Device& d
                                   .rank = all.rank(),
                                   .world_size = all.world_size(),
                                   .timeout = options.timeout,
-                                  .clock = options.clock});
+                                  .abort_timeout = options.abort_timeout,
+                                  .clock = options.clock,
+                                  .interrupted = options.interrupted});
   TETHYS_RETURN_IF_ERROR(Annotate(joined.status(), absl::StrCat("rank ", all.rank())));
   TETHYS_RETURN_IF_ERROR(all.Barrier());
   return StreamExchange{.communicator = *std::move(joined), .reason = "every rank has a device of its own"};

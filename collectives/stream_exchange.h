@@ -3,6 +3,7 @@
 #ifndef TETHYS_COLLECTIVES_STREAM_EXCHANGE_H_
 #define TETHYS_COLLECTIVES_STREAM_EXCHANGE_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -18,8 +19,11 @@ struct StreamExchange {
 };
 
 struct StreamExchangeOptions {
-  Nanoseconds timeout = 60 * kSecond;  // StreamGroup::timeout.
-  const Clock* clock = nullptr;        // Must outlive the communicator.
+  // The fields of the same names of StreamGroup.
+  Nanoseconds timeout = 60 * kSecond;
+  Nanoseconds abort_timeout = 10 * kSecond;
+  const Clock* clock = nullptr;  // Must outlive the communicator.
+  std::function<absl::Status()> interrupted = nullptr;
   // Not empty: the devices do not exchange, even if they can, for this reason. The same on every rank.
   std::string obstacle = {};
 };

@@ -49,7 +49,7 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
   // Aborts the reductions of a failed step, which would wait for a lost rank forever. The owner has destroyed
   // the step's graphs before (workers/step_pipeline.h), as Abort requires.
   ~StreamMirroredStrategy() override {
-    if (steps_in_flight_ > 0) communicator_->Abort();
+    if (steps_in_flight_ > 0) communicator_->Abort().IgnoreError();
   }
 
   std::string Describe() const override {

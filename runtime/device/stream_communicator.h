@@ -3,6 +3,7 @@
 #define TETHYS_RUNTIME_DEVICE_STREAM_COMMUNICATOR_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "runtime/base/clock.h"
@@ -20,7 +21,11 @@ struct StreamGroup {
   int world_size = 1;
   // Limit on the time until all ranks have joined, and until NCCL accepts a call.
   Nanoseconds timeout = 60 * kSecond;
+  // Limit on the time that Abort takes. NCCL may abort only once all other ranks abort or have ended.
+  Nanoseconds abort_timeout = 10 * kSecond;
   const Clock* clock = nullptr;  // Must outlive the communicator.
+  // Called while a call waits for other ranks; its error ends the wait. Null: not called.
+  std::function<absl::Status()> interrupted = nullptr;
 };
 
 // Sums arrays over the ranks of a group in the middle of a step: gradients, or statistics for layers that
@@ -62,13 +67,19 @@ class StreamCommunicator : public StreamReducer {
   virtual absl::Status Send(Stream& stream, int peer, const float* data, int64_t count) = 0;
   virtual absl::Status Receive(Stream& stream, int peer, float* data, int64_t count) = 0;
 
-  // Returns the first error that enqueued work has reported so far. Does not wait for the work.
+  // Returns the first error that enqueued work has reported so far. Does not wait for the work. Unavailable:
+  // another rank is lost.
   virtual absl::Status Check() = 0;
 
-  // Ends the work in flight on this rank; the memory that this work writes is undefined afterwards. Other
-  // ranks notice by their deadlines. Abort and the destructor require that every Graph that captured an
-  // all-reduce of this communicator has been destroyed, because NCCL waits for those graphs.
-  virtual void Abort() = 0;
+  // Ends the work in flight on this rank; the memory that this work writes is undefined afterwards. This may
+  // also end the work of other ranks that waits for this rank, and the memory that it writes on those ranks
+  // is undefined, too. So every rank that is not lost must have refused its updates before one rank aborts.
+  //
+  // Abort and the destructor require that every Graph that captured an all-reduce of this communicator has
+  // been destroyed, because NCCL waits for those graphs. Internal: the work did not end within
+  // StreamGroup::abort_timeout. The device then cannot be used any more, and not even be destroyed: the
+  // process must end without destructors. Another call returns the result of the first.
+  virtual absl::Status Abort() = 0;
 
   virtual std::string Describe() const = 0;  // For logs: "NCCL 2.28.9 among 4 GPUs".
 };

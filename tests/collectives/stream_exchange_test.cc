@@ -26,7 +26,7 @@ class Member final : public StreamCommunicator {
   absl::Status Send(Stream&, int, const float*, int64_t) override { return absl::OkStatus(); }
   absl::Status Receive(Stream&, int, float*, int64_t) override { return absl::OkStatus(); }
   absl::Status Check() override { return absl::OkStatus(); }
-  void Abort() override {}
+  absl::Status Abort() override { return absl::OkStatus(); }
   std::string Describe() const override { return group_.id; }
 
  private:
@@ -62,7 +62,7 @@ TEST(StreamExchange, RanksWithTheirOwnDevicesJoinTheGroupOfRankZero) {
     ASSERT_NE(exchanges[rank]->communicator, nullptr) << exchanges[rank]->reason;
     EXPECT_EQ(exchanges[rank]->communicator->rank(), rank);
     EXPECT_EQ(exchanges[rank]->communicator->world_size(), 3);
-    EXPECT_EQ(exchanges[rank]->communicator->Describe(), "group of a");
+    EXPECT_EQ(exchanges[rank]->communicator->Describe(), "group 1 of a");
   }
 }
 
@@ -101,7 +101,7 @@ TEST(StreamExchange, ReasonForExchangeOnTheHostNamesRanksOnTheCpu) {
 TEST(StreamExchange, RankThatCannotCreateAGroupFailsEveryRank) {
   const auto exchanges = Exchanges({std::string(300, 'a'), "b"});  // The group's id is too long to send.
   EXPECT_THAT(std::string(exchanges[0].status().message()),
-              HasSubstr("rank 0: the id of a group of devices has 309 bytes"));
+              HasSubstr("rank 0: the id of a group of devices has 311 bytes"));
   EXPECT_THAT(std::string(exchanges[1].status().message()), HasSubstr("rank 0 could not create the group"));
 }
 

@@ -280,7 +280,9 @@ class LateDevice final : public Device {
   }
 
   std::string identity() const override { return options_.identity; }
-  absl::StatusOr<std::string> NewGroupId() override { return absl::StrCat("group of ", options_.identity); }
+  absl::StatusOr<std::string> NewGroupId() override {
+    return absl::StrCat("group ", ++groups_, " of ", options_.identity);
+  }
   absl::StatusOr<std::unique_ptr<StreamCommunicator>> JoinGroup(const StreamGroup& group) override {
     return options_.join(group);
   }
@@ -442,6 +444,7 @@ class LateDevice final : public Device {
   const std::shared_ptr<Nanoseconds> time_ = std::make_shared<Nanoseconds>(0);
   const std::shared_ptr<PinnedBuffers> pinned_ = std::make_shared<PinnedBuffers>();
   int64_t free_bytes_ = options_.memory_bytes;
+  int groups_ = 0;  // The number of ids that NewGroupId has returned.
   bool capturing_ = false;
   const std::shared_ptr<int> live_graphs_ = std::make_shared<int>(0);
 };
@@ -450,6 +453,10 @@ class LateDevice final : public Device {
 
 void EnqueueWork(Stream& stream, std::function<absl::Status()> work) {
   Late(stream).Enqueue(std::move(work));
+}
+
+void EnqueueWaitingWork(Stream& stream, std::function<absl::StatusOr<bool>()> work) {
+  Late(stream).EnqueueWaiting(std::move(work));
 }
 
 int LiveGraphs(const Device& device) { return static_cast<const LateDevice&>(device).live_graphs(); }

@@ -30,6 +30,9 @@ inline constexpr Nanoseconds kWorkTime = kMicrosecond;
 
 // Enqueues work on a stream of a late device, as a library such as NCCL does on a real device.
 void EnqueueWork(Stream& stream, std::function<absl::Status()> work);
+// Enqueues work that may have to wait for other devices: while it returns false, it is tried again whenever
+// the host looks at the stream.
+void EnqueueWaitingWork(Stream& stream, std::function<absl::StatusOr<bool>()> work);
 
 // The number of existing graphs that the late device captured.
 int LiveGraphs(const Device& device);

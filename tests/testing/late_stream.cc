@@ -1,16 +1,25 @@
 #include "tests/testing/late_stream.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "tests/testing/late_device.h"
 
 namespace tethys::testing {
 
 void LateStream::Enqueue(Work work) {
+  EnqueueWaiting([work = std::move(work)]() -> absl::StatusOr<bool> {
+    TETHYS_RETURN_IF_ERROR(work());
+    return true;
+  });
+}
+
+void LateStream::EnqueueWaiting(WaitingWork work) {
   if (capture_ == nullptr) {
     work_.push_back(std::move(work));
   } else {
-    capture_->Add(*this, [work = std::move(work)](LateLaunch&, LateStream& stream) { stream.Enqueue(work); });
+    capture_->Add(*this,
+                  [work = std::move(work)](LateLaunch&, LateStream& stream) { stream.EnqueueWaiting(work); });
   }
 }
 
@@ -24,28 +33,39 @@ std::shared_ptr<LatePoint> LateStream::Record() {
   return point;
 }
 
+// Keeps the awaited stream, which may belong to a graph that is destroyed before its launch has ended.
 void LateStream::Await(std::shared_ptr<LatePoint> point) {
-  Enqueue([point = std::move(point)]() -> absl::Status {
+  std::shared_ptr<LateStream> awaited = point->stream->weak_from_this().lock();
+  EnqueueWaiting([point = std::move(point), awaited = std::move(awaited)]() -> absl::StatusOr<bool> {
     while (!point->happened && point->stream->RunOne()) {
     }
-    if (point->happened) return absl::OkStatus();
+    if (point->happened) return true;
     TETHYS_RETURN_IF_ERROR(point->stream->status());
+    if (point->stream->waits()) return false;
     return absl::FailedPreconditionError("a stream waits for an event that never happens");
   });
 }
 
 bool LateStream::RunOne() {
+  waits_ = false;
   if (work_.empty() || !status_.ok()) return false;
-  const Work work = std::move(work_.front());
+  WaitingWork work = std::move(work_.front());
   work_.pop_front();
+  const absl::StatusOr<bool> done = work();
+  if (done.ok() && !*done) {
+    work_.push_front(std::move(work));
+    waits_ = true;
+    return false;
+  }
   *time_ += kWorkTime;
-  status_ = work();
+  status_ = done.status();
   return true;
 }
 
 absl::Status LateStream::Synchronize() {
   if (capture_ != nullptr) return absl::FailedPreconditionError("a captured stream was waited for");
-  while (RunOne()) {
+  while (RunOne() || waits_) {
+    if (waits_) std::this_thread::yield();
   }
   return status_;
 }
@@ -140,7 +160,7 @@ class LateGraph final : public Graph {
             std::shared_ptr<int> live)
       : capture_(std::move(capture)), live_(std::move(live)) {
     ++*live_;
-    while (others_.size() + 1 < capture_->streams()) others_.push_back(std::make_unique<LateStream>(time));
+    while (others_.size() + 1 < capture_->streams()) others_.push_back(std::make_shared<LateStream>(time));
   }
   ~LateGraph() override { --*live_; }
 
@@ -154,7 +174,7 @@ class LateGraph final : public Graph {
  private:
   const std::shared_ptr<const LateCapture> capture_;
   const std::shared_ptr<int> live_;
-  std::vector<std::unique_ptr<LateStream>> others_;
+  std::vector<std::shared_ptr<LateStream>> others_;
 };
 
 }  // namespace

@@ -19,6 +19,8 @@ class LateCapture;
 class LateStream;
 
 using Work = std::function<absl::Status()>;
+// Work that may have to wait, for example for another device. False: it cannot run yet, and is tried again.
+using WaitingWork = std::function<absl::StatusOr<bool>()>;
 
 // A point in a stream's order, at which an event was recorded.
 struct LatePoint {
@@ -29,15 +31,18 @@ struct LatePoint {
 
 // Runs work in order until the first error, and nothing after it. Each piece of work takes kWorkTime on the
 // device's clock.
-class LateStream final : public Stream {
+class LateStream final : public Stream, public std::enable_shared_from_this<LateStream> {
  public:
   explicit LateStream(std::shared_ptr<Nanoseconds> time) : time_(std::move(time)) {}
 
   void Enqueue(Work work);
+  void EnqueueWaiting(WaitingWork work);
   std::shared_ptr<LatePoint> Record();
   void Await(std::shared_ptr<LatePoint> point);
-  // Runs the next piece of work. False if no work is left, or after an error.
+  // Runs the next piece of work. False if no work is left, if the work cannot run yet, or after an error.
   bool RunOne();
+  // True if the last RunOne found work that cannot run yet.
+  bool waits() const { return waits_; }
   const absl::Status& status() const { return status_; }
   absl::Status Synchronize() override;
 
@@ -47,8 +52,9 @@ class LateStream final : public Stream {
 
  private:
   const std::shared_ptr<Nanoseconds> time_;
-  std::deque<Work> work_;
+  std::deque<WaitingWork> work_;
   absl::Status status_;
+  bool waits_ = false;
   std::shared_ptr<LateCapture> capture_;
 };
 

@@ -78,10 +78,11 @@ class RingOnStream final : public StreamCommunicator {
     });
   }
   absl::Status Check() override { return error_; }
-  void Abort() override {
+  absl::Status Abort() override {
     fate_.aborted = true;
     fate_.graphs_at_abort = std::max(fate_.graphs_at_abort, testing::LiveGraphs(device_));
     ring_->Abort(absl::CancelledError("aborted"));
+    return absl::OkStatus();
   }
   std::string Describe() const override { return "a ring on a stream"; }
 

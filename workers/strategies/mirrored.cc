@@ -1,5 +1,6 @@
 // The strategy of mirrored workers: GPUs sum gradients among themselves if all of them can; otherwise the
 // hosts sum gradients.
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -16,6 +17,9 @@ namespace {
 
 // The group id of the ring that sums batch statistics.
 constexpr uint32_t kStatisticsGroup = 2;
+
+// The limit on the time in which GPUs leave their group, unless timeouts.step is shorter.
+constexpr Nanoseconds kAbortTimeout = 10 * kSecond;
 
 const proto::Mirrored& ConfigOf(const WorkerParts& worker) { return worker.job().strategy().mirrored(); }
 
@@ -81,7 +85,12 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeMirrored(const WorkerParts& worker
   // exchange.
   const bool any_on_gpu = AnyOnGpu(worker.plan);
   if (any_on_gpu) {
-    StreamExchangeOptions options{.timeout = worker.TimeLeft(), .clock = &worker.clock};
+    StreamExchangeOptions options{.timeout = worker.TimeLeft(),
+                                  .abort_timeout = std::min(kAbortTimeout, worker.step_timeout()),
+                                  .clock = &worker.clock};
+    if (Interruption* const interruption = worker.handover.interruption; interruption != nullptr) {
+      options.interrupted = [interruption] { return interruption->Check(); };
+    }
     // The group may lack a lost worker that computes on a CPU. The exchange then still goes through the host,
     // because this worker may be replaced.
     if (AnyOnCpu(worker.plan)) options.obstacle = "workers outside this group compute on the CPU";

@@ -1,9 +1,12 @@
 #include "runtime/device/cuda/nccl_communicator.h"
 
 #include <nccl.h>
+#include <pthread.h>
 #include <sched.h>
 
+#include <atomic>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -12,13 +15,45 @@
 namespace tethys::cuda {
 namespace {
 
-// A Status with NCCL's own message for an error of `comm`, which may be null.
+// A Status with NCCL's own message for an error of `comm`, which may be null. NCCL reports the loss of
+// another rank as ncclRemoteError, or as the failure of a system call on the connection to the rank.
 absl::Status NcclStatus(ncclResult_t result, ncclComm_t comm, absl::string_view call) {
   if (result == ncclSuccess) return absl::OkStatus();
   const char* detail = ncclGetLastError(comm);
   const bool said = detail != nullptr && *detail != '\0';
-  return absl::InternalError(
+  const bool of_others = result == ncclRemoteError || result == ncclSystemError;
+  return absl::Status(
+      of_others ? absl::StatusCode::kUnavailable : absl::StatusCode::kInternal,
       absl::StrCat(call, " failed: ", ncclGetErrorString(result), said ? ": " : "", said ? detail : ""));
+}
+
+// Runs ncclCommAbort on a thread of its own. Internal: it did not end within `timeout`; the thread then goes
+// on without the caller. (The class Thread needs files of runtime/base that this library does not contain.)
+absl::Status AbortWithin(ncclComm_t comm, Nanoseconds timeout, const Clock& clock) {
+  struct Abort {
+    explicit Abort(ncclComm_t aborted) : comm(aborted) {}
+    const ncclComm_t comm;
+    std::atomic<bool> ended = false;
+  };
+  const auto abort = std::make_shared<Abort>(comm);
+  auto argument = std::make_unique<std::shared_ptr<Abort>>(abort);
+  const auto run = [](void* given) -> void* {
+    const std::unique_ptr<std::shared_ptr<Abort>> own(static_cast<std::shared_ptr<Abort>*>(given));
+    ncclCommAbort((*own)->comm);
+    (*own)->ended = true;
+    return nullptr;
+  };
+  pthread_t thread{};
+  if (pthread_create(&thread, nullptr, run, argument.get()) != 0) {
+    return absl::InternalError("ncclCommAbort was not called: the system starts no further thread");
+  }
+  static_cast<void>(argument.release());
+  pthread_detach(thread);
+  const Nanoseconds deadline = clock.Now() + timeout;
+  while (!abort->ended && clock.Now() <= deadline) sched_yield();
+  if (abort->ended) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("ncclCommAbort did not end within ", ToSeconds(timeout),
+                                          " s, so this process cannot use its GPU any more and ends"));
 }
 
 std::string VersionText() {
@@ -34,11 +69,11 @@ class NcclCommunicator final : public StreamCommunicator {
   // Each rank closes its own communicator. After a run without errors, no work is in flight.
   ~NcclCommunicator() override {
     if (comm_ == nullptr) return;
-    const ncclResult_t finalized = ncclCommFinalize(comm_);
+    const ncclResult_t finalized = Interrupted().ok() ? ncclCommFinalize(comm_) : ncclInternalError;
     if ((finalized == ncclSuccess || finalized == ncclInProgress) && Settle("ncclCommFinalize").ok()) {
       ncclCommDestroy(std::exchange(comm_, nullptr));
     }
-    Abort();
+    Abort().IgnoreError();
   }
 
   absl::Status Join() {
@@ -97,8 +132,10 @@ class NcclCommunicator final : public StreamCommunicator {
     return state == ncclInProgress ? absl::OkStatus() : NcclStatus(state, comm_, "an operation by NCCL");
   }
 
-  void Abort() override {
-    if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));
+  absl::Status Abort() override {
+    if (comm_ == nullptr) return aborted_;
+    aborted_ = AbortWithin(std::exchange(comm_, nullptr), group_.abort_timeout, *group_.clock);
+    return aborted_;
   }
 
   std::string Describe() const override {
@@ -111,6 +148,10 @@ class NcclCommunicator final : public StreamCommunicator {
     return Enqueue("ncclAllReduce", [&] {
       return ncclAllReduce(data, data, static_cast<size_t>(count), type, ncclSum, comm_, Handle(stream));
     });
+  }
+
+  absl::Status Interrupted() const {
+    return group_.interrupted == nullptr ? absl::OkStatus() : group_.interrupted();
   }
 
   // `call` is a call of NCCL that uses comm_.
@@ -129,6 +170,7 @@ class NcclCommunicator final : public StreamCommunicator {
       TETHYS_RETURN_IF_ERROR(
           NcclStatus(ncclCommGetAsyncError(comm_, &state), comm_, "ncclCommGetAsyncError"));
       if (state != ncclInProgress) return NcclStatus(state, comm_, call);
+      TETHYS_RETURN_IF_ERROR(Interrupted());
       if (group_.clock->Now() > deadline) {
         return absl::DeadlineExceededError(
             absl::StrCat(call, " did not end within ", ToSeconds(group_.timeout),
@@ -141,6 +183,7 @@ class NcclCommunicator final : public StreamCommunicator {
 
   const StreamGroup group_;
   ncclComm_t comm_ = nullptr;  // Null once aborted.
+  absl::Status aborted_;       // The result of Abort.
 };
 
 }  // namespace
@@ -153,8 +196,10 @@ absl::StatusOr<std::string> NewNcclGroupId() {
 
 absl::StatusOr<std::unique_ptr<StreamCommunicator>> JoinNcclGroup(const StreamGroup& group) {
   auto communicator = std::make_unique<NcclCommunicator>(group);
-  TETHYS_RETURN_IF_ERROR(communicator->Join());
-  return communicator;
+  const absl::Status joined = communicator->Join();
+  if (joined.ok()) return communicator;
+  TETHYS_RETURN_IF_ERROR(Annotate(communicator->Abort(), StatusText(joined)));
+  return joined;
 }
 
 }  // namespace tethys::cuda

@@ -1,7 +1,8 @@
 // NCCL as a StreamCommunicator (runtime/device/stream_communicator.h). Communicators are non-blocking: every
-// call returns at once and is polled under a deadline, so that the loss of a rank never makes the others
-// hang. ncclCommFinalize and ncclCommAbort wait without a deadline for graphs that captured an all-reduce, so
-// those graphs must be destroyed first.
+// call returns at once and is polled under a deadline and an interruption, so that the loss of a rank never
+// makes the others hang. ncclCommAbort blocks, so it runs on a thread of its own, which is left to itself
+// after a deadline. ncclCommFinalize and ncclCommAbort wait without a deadline for graphs that captured an
+// all-reduce, so those graphs must be destroyed first.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_NCCL_COMMUNICATOR_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_NCCL_COMMUNICATOR_H_
 
