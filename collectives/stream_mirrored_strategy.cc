@@ -1,6 +1,8 @@
 #include "collectives/stream_mirrored_strategy.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -25,7 +27,11 @@ namespace {
 // 4. Sums for layers are enqueued on reductions_, too, between the buckets, because two communicators that
 //    use the GPUs at the same time may wait for each other forever. All ranks enqueue buckets and sums for
 //    layers in the same order.
-// 5. With in_bfloat16, each bucket is rounded to bfloat16, reduced, and converted back to float32, all on
+// 5. After Halt, the device makes no update whose sums EndWork may spoil: once the sums are complete, and
+//    before it changes anything, the device reads whether updates are refused (Optimizer::Refuse). If not all
+//    buckets of a step are reduced when the host looks at progress_ after Halt, the step is therefore not
+//    made. Otherwise the device completes the update without other ranks.
+// 6. With in_bfloat16, each bucket is rounded to bfloat16, reduced, and converted back to float32, all on
 //    reductions_. The bfloat16 values lie in rounded_; the sums in the arena are always float32.
 class StreamMirroredStrategy final : public Strategy, private StreamReducer {
  public:
@@ -89,6 +95,7 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
     }
     TETHYS_RETURN_IF_ERROR(failure_);
     TETHYS_RETURN_IF_ERROR(interruption_.Check());
+    if (halted_) return HaltedError();
     step_ = step;
     update_.SetRates(step);
     Progress(step.parity) = 0;
@@ -98,10 +105,11 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
     return absl::OkStatus();
   }
 
+  // Like EnqueueEnd, it does not look at the interruption, so that a step is enqueued as a whole. Otherwise
+  // other ranks could make a step to which this rank has given its gradients, without an update of this rank.
   absl::Status GradientReady(int64_t index, const Event& event) override {
     TETHYS_CHECK(index == announced_, "range ", index, " was announced, but range ", announced_,
                  " comes next");
-    TETHYS_RETURN_IF_ERROR(interruption_.Check());
     ++announced_;
     for (; next_bucket_ < buckets_.size() && buckets_[next_bucket_].last_ready < announced_; ++next_bucket_) {
       const absl::Status enqueued = EnqueueReduction(next_bucket_, event);
@@ -111,7 +119,6 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
   }
 
   absl::Status EnqueueEnd(int parity) override {
-    TETHYS_RETURN_IF_ERROR(interruption_.Check());
     TETHYS_CHECK(announced_ == ready_ranges_, announced_, " of ", ready_ranges_, " ranges were announced");
     TETHYS_RETURN_IF_ERROR(reduced_->Record(*reductions_));
     TETHYS_RETURN_IF_ERROR(reduced_->Wait(stream_));
@@ -119,22 +126,57 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
   }
 
   absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo& step, const Event& done) override {
-    const absl::Status happened = Await(done);
-    if (!happened.ok()) return Failed(happened, step, Progress(step.parity));
+    if (halted_) {
+      TETHYS_RETURN_IF_ERROR(AwaitHalted(step, done));
+    } else {
+      const absl::Status happened = Await(done);
+      if (!happened.ok()) return Failed(happened, step, Reduced(step.parity));
+      // The sums have the same bits on all workers, so either all workers refuse the update (because a
+      // gradient is not finite) or none does.
+      TETHYS_RETURN_IF_ERROR(update_.Check(step));
+    }
     --steps_in_flight_;
-    // The sums have the same bits on all workers, so either all workers refuse the update (because a gradient
-    // is not finite) or none does.
-    TETHYS_RETURN_IF_ERROR(update_.Check(step));
     return StepOutcome{.version = step.step + 1, .bytes_out = BytesMoved(), .bytes_in = BytesMoved()};
   }
 
-  absl::Status Refresh() override { return interruption_.Check(); }
+  absl::Status Refresh() override {
+    TETHYS_RETURN_IF_ERROR(failure_);
+    return interruption_.Check();
+  }
 
   std::vector<absl::Span<float>> slots() override { return update_.slots(); }
 
-  // Ends the wait for a step and fails later calls. The destructor aborts the reductions in flight, because
-  // Abort requires that the step's graphs are destroyed.
+  // Ends the wait for a step and lets no step begin. EndWork or the destructor aborts the reductions in
+  // flight, because Abort requires that the step's graphs are destroyed.
   void Interrupt(const absl::Status& status) override { interruption_.Raise(status); }
+
+  void Halt() override {
+    halted_ = true;
+    update_.Refuse();
+  }
+
+  absl::Status EndWork() override {
+    Halt();
+    TETHYS_RETURN_IF_ERROR(communicator_->Abort());
+    TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<Event> end, device_.CreateEvent());
+    for (Stream* const stream : {reductions_.get(), &stream_}) {
+      TETHYS_RETURN_IF_ERROR(end->Record(*stream));
+      TETHYS_ASSIGN_OR_RETURN(const bool ended, PollUntil([&] { return end->Happened(); },
+                                                          options_.step_timeout, *options_.clock));
+      if (!ended) {
+        return absl::InternalError(absl::StrCat(device_.Describe(), " did not end its work within ",
+                                                ToSeconds(options_.step_timeout),
+                                                " s (timeouts.step) after the group was aborted"));
+      }
+    }
+    steps_in_flight_ = 0;
+    for (const int parity : {0, 1}) {
+      if (!refused_[parity] || update_.outcome(parity) != Optimizer::Outcome::kMade) continue;
+      return absl::InternalError(absl::StrCat("the device made a step that this worker had refused, on ",
+                                              communicator_->Describe()));
+    }
+    return absl::OkStatus();
+  }
 
  private:
   absl::Status AllReduce(Stream& stream, float* data, int64_t count) override {
@@ -190,6 +232,32 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
                                                     " s (timeouts.step): another rank is lost or stuck"));
   }
 
+  absl::Status HaltedError() const {
+    return absl::AbortedError("the updates of this group of workers are refused");
+  }
+
+  // Waits until it is certain whether the device makes a step, after Halt. Returns OK once it has made the
+  // step.
+  absl::Status AwaitHalted(const StepInfo& step, const Event& done) {
+    const auto outcome = [&] { return update_.outcome(step.parity); };
+    bool made = false;
+    const auto is_certain = [&]() -> absl::StatusOr<bool> {
+      TETHYS_ASSIGN_OR_RETURN(const bool happened, done.Happened());
+      made = happened && outcome() == Optimizer::Outcome::kMade;
+      return happened || outcome() == Optimizer::Outcome::kRefused || Reduced(step.parity) < buckets_.size();
+    };
+    TETHYS_ASSIGN_OR_RETURN(const bool certain,
+                            PollUntil(is_certain, options_.step_timeout, *options_.clock));
+    if (!certain) {
+      return absl::InternalError(absl::StrCat("step ", step.step, ": ", device_.Describe(),
+                                              " did not end an update that it had begun within ",
+                                              ToSeconds(options_.step_timeout), " s (timeouts.step)"));
+    }
+    if (made) return absl::OkStatus();
+    refused_[step.parity] = true;
+    return HaltedError();
+  }
+
   // Sets failure_, so that no other step begins. The destructor aborts the communicator, not this function,
   // because the caller's graphs still exist and NCCL's abort would wait for them forever.
   absl::Status Failed(const absl::Status& status, const StepInfo& step, size_t bucket) {
@@ -203,8 +271,9 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
     return failure_;
   }
 
-  // The number of buckets that the last step of a parity (even or odd) has reduced.
+  // The number of buckets that the last step of a parity (even or odd) has reduced. The device writes it.
   int32_t& Progress(int parity) { return static_cast<int32_t*>(progress_->data())[parity]; }
+  size_t Reduced(int parity) { return static_cast<size_t>(std::atomic_ref(Progress(parity)).load()); }
 
   int64_t Elements(int64_t bytes) const { return (bytes + element_bytes_ - 1) / element_bytes_; }
 
@@ -237,8 +306,10 @@ class StreamMirroredStrategy final : public Strategy, private StreamReducer {
 
   StepInfo step_;  // The step begun last.
   int64_t announced_ = 0;
-  size_t next_bucket_ = 0;   // The first bucket that is not enqueued.
-  int steps_in_flight_ = 0;  // Steps begun and not known to have ended, including a failed step.
+  size_t next_bucket_ = 0;            // The first bucket that is not enqueued.
+  int steps_in_flight_ = 0;           // Steps begun and not known to have ended, including a failed step.
+  bool halted_ = false;               // True after Halt.
+  std::array<bool, 2> refused_ = {};  // By parity: AwaitEnd has said that the step in flight is not made.
   absl::Status failure_;
   Interruption interruption_;
 };

@@ -4,7 +4,8 @@
 // As in mirrored_strategy.h, parameters stay bit-equal on all workers.
 //
 // Created and called by the training thread. AwaitEnd polls the device until the step has ended or
-// `step_timeout` has passed.
+// `step_timeout` has passed. A worker leaves its group by Halt and, once every other worker of the group has
+// halted or is lost, by EndWork.
 #ifndef TETHYS_COLLECTIVES_STREAM_MIRRORED_STRATEGY_H_
 #define TETHYS_COLLECTIVES_STREAM_MIRRORED_STRATEGY_H_
 

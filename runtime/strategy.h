@@ -103,8 +103,8 @@ struct StepOutcome {
 // A gradient that is not finite fails the step with FailedPrecondition. (With the same code, a server refuses
 // a worker that was declared lost.) If updates_here is true, every worker then holds the parameters from
 // before that step, and steps that were already enqueued have no effect. If servers update, the arena may mix
-// parameters of two steps. After any other error the parameters are unspecified. After an error, only two
-// calls are allowed: Refresh, which returns the error again, and the destructor.
+// parameters of two steps. After any other error the parameters are unspecified. After an error, only these
+// calls are allowed: Refresh, which returns the error again, Halt, EndWork and the destructor.
 //
 // Thread-compatible; any thread may call Interrupt.
 class Strategy {
@@ -177,11 +177,29 @@ class Strategy {
   // Work that needs no other process goes on, so that the caller can always tell which steps were made. If
   // the host drives the exchange: after EnqueueEnd has returned OK, AwaitEnd returns the outcome of the step,
   // which is made; after EnqueueEnd has failed, the step is not made on this worker. If stream_only is true,
-  // AwaitEnd returns the outcome of a step that the device has completed, and an error for a step that may
-  // still be made on the device; a local strategy completes every step whose end was enqueued.
+  // GradientReady and EnqueueEnd, which never block, go on, and AwaitEnd returns the outcome of a step that
+  // the device has completed, and an error for a step that may still be made on the device (see Halt); a
+  // local strategy completes every step whose end was enqueued.
   //
   // Does not block. The caller makes sure that the strategy is not destroyed meanwhile.
   virtual void Interrupt(const absl::Status& status) = 0;
+
+  // The next two functions are for strategies with the trait stream_exchanges, which leave a group of workers
+  // in two steps: no worker may end its work before every other worker of the group has refused its updates
+  // or is lost, because ending the work of one worker may end the collectives of the others with wrong sums.
+  // For other strategies they do nothing.
+  //
+  // Halt lets the device refuse all updates that it has not begun. No step may begin afterwards. AwaitEnd
+  // then returns soon for each step in flight whose `done` was recorded, in order: the outcome if the device
+  // has made the step, or makes it, otherwise an error. Internal: the device does not end the update that it
+  // has begun.
+  virtual void Halt() {}
+  // Ends all work in flight, by which the sums of refused steps become undefined. The caller has destroyed
+  // all graphs that contain work of this strategy. Afterwards the parameters are those of the steps that
+  // AwaitEnd has said are made. Blocks until the device has no work of this strategy, but not beyond a
+  // deadline. Internal: the work did not end, or the device made a step that it should have refused. The
+  // process must then end without destructors.
+  virtual absl::Status EndWork() { return absl::OkStatus(); }
 };
 
 }  // namespace tethys

@@ -27,7 +27,7 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Model model, std::uniqu
 absl::Status Replica::Allocate() {
   TETHYS_ASSIGN_OR_RETURN(stream_, device_->CreateStream());
   TETHYS_ASSIGN_OR_RETURN(parameters_, AllocateFloats(arena_size()));
-  TETHYS_ASSIGN_OR_RETURN(statistics_, AllocateFloats(statistics_size()));
+  TETHYS_ASSIGN_OR_RETURN(statistics_, AllocateFloats(2 * statistics_size()));
   TETHYS_ASSIGN_OR_RETURN(evaluated_statistics_, AllocateFloats(statistics_size()));
   TETHYS_RETURN_IF_ERROR(AllocateActivations());
   if (options_.evaluation_rows > 0) TETHYS_RETURN_IF_ERROR(CompileEvaluation());
@@ -168,16 +168,31 @@ StreamReducer* Replica::LayerSums() {
 }
 
 absl::Status Replica::CreatePipeline() {
+  TETHYS_RETURN_IF_ERROR(AlignStatisticsAhead());
   phases_->set_updates_here(traits_.updates_here);
   TETHYS_ASSIGN_OR_RETURN(
       pipeline_, StepPipeline::Create({*plan_, *strategy_, *recorder_, *feed_, *phases_},
                                       {.device = *device_,
                                        .stream = *stream_,
                                        .stream_only = traits_.stream_only,
+                                       .stream_exchanges = traits_.stream_exchanges,
                                        .refused = traits_.refused,
                                        .ready_ranges = static_cast<int64_t>(model_.ready_order().size()),
+                                       .statistics_ahead = traits_.stream_exchanges ? statistics_size() : 0,
                                        .graphs = options_.graphs}));
   return absl::OkStatus();
+}
+
+absl::Status Replica::HaltSteps() {
+  if (!exchanges_on_streams() || pipeline_ == nullptr) return absl::OkStatus();
+  const absl::Status halted = pipeline_->Halt();
+  recorder_->AbandonSteps();
+  return halted;
+}
+
+absl::Status Replica::EndWork() {
+  if (strategy_ == nullptr) return absl::OkStatus();
+  return pipeline_ == nullptr ? strategy_->EndWork() : pipeline_->EndWork();
 }
 
 void Replica::Detach() {
@@ -200,7 +215,7 @@ absl::Status Replica::PrepareEvaluation(absl::Span<const float> statistics) {
     return CopyStatistics(statistics, *evaluated_statistics_);
   }
   return device_->CopyOnDevice(*stream_, evaluated_statistics_->data(), statistics_->data(),
-                               statistics_->bytes());
+                               evaluated_statistics_->bytes());
 }
 
 absl::StatusOr<proto::EvaluationDone> Replica::Evaluate(std::shared_ptr<const Dataset> dataset, Slice slice,
@@ -249,10 +264,18 @@ absl::Status Replica::CopyStatistics(absl::Span<const float> values, Buffer& to)
 }
 
 absl::Status Replica::SetStatistics(absl::Span<const float> values) {
-  return CopyStatistics(values, *statistics_);
+  TETHYS_RETURN_IF_ERROR(CopyStatistics(values, *statistics_));
+  return AlignStatisticsAhead();
+}
+
+absl::Status Replica::AlignStatisticsAhead() {
+  if (!exchanges_on_streams() || statistics_size() == 0) return absl::OkStatus();
+  return device_->CopyOnDevice(*stream_, statistics_->floats() + statistics_size(), statistics_->data(),
+                               evaluated_statistics_->bytes());
 }
 
 absl::StatusOr<std::vector<float>> Replica::StatisticsOfComputedStep() {
+  if (exchanges_on_streams()) return ReadStatisticsAt(statistics_size());
   TETHYS_ASSIGN_OR_RETURN(const std::vector<float> before, ReadStatistics());
   TETHYS_RETURN_IF_ERROR(pipeline_->EnqueueStatisticsOfComputed());
   TETHYS_ASSIGN_OR_RETURN(std::vector<float> after, ReadStatistics());
@@ -260,15 +283,17 @@ absl::StatusOr<std::vector<float>> Replica::StatisticsOfComputedStep() {
   return after;
 }
 
-absl::StatusOr<std::vector<float>> Replica::ReadStatistics() {
+absl::StatusOr<std::vector<float>> Replica::ReadStatistics() { return ReadStatisticsAt(0); }
+
+absl::StatusOr<std::vector<float>> Replica::ReadStatisticsAt(int64_t begin) {
   std::vector<float> values;
   if (statistics_size() == 0) return values;
-  TETHYS_RETURN_IF_ERROR(ReadDeviceMemory(*device_, *stream_,
-                                          {statistics_->floats(), static_cast<size_t>(statistics_size())},
-                                          [&](absl::Span<const float> memory) {
-                                            values.assign(memory.begin(), memory.end());
-                                            return absl::OkStatus();
-                                          }));
+  TETHYS_RETURN_IF_ERROR(ReadDeviceMemory(
+      *device_, *stream_, {statistics_->floats() + begin, static_cast<size_t>(statistics_size())},
+      [&](absl::Span<const float> memory) {
+        values.assign(memory.begin(), memory.end());
+        return absl::OkStatus();
+      }));
   return values;
 }
 

@@ -109,8 +109,15 @@ class Replica {
   absl::optional<int64_t> computed_step() const {
     return pipeline_ == nullptr ? absl::nullopt : pipeline_->computed();
   }
+  // Like StepPipeline::Halt and StepPipeline::EndWork; no-ops without a strategy. Detach may follow EndWork.
+  absl::Status HaltSteps();
+  absl::Status EndWork();
+  // True if the attached strategy exchanges on streams, which wait for other workers.
+  bool exchanges_on_streams() const { return strategy_ != nullptr && traits_.stream_exchanges; }
+
   // The moving statistics after computed_step(), which must exist. The replica itself keeps the statistics
-  // from before that step. Called at most once for a step.
+  // from before that step. Called at most once for a step; if the strategy exchanges on streams, after
+  // EndWork.
   absl::StatusOr<std::vector<float>> StatisticsOfComputedStep();
 
   // Returns sums over samples [slice.begin, slice.end) of `dataset`. First calls Refresh if a strategy is
@@ -174,6 +181,9 @@ class Replica {
   // Brings parameters and statistics up to date for an evaluation.
   absl::Status PrepareEvaluation(absl::Span<const float> statistics);
   absl::Status CopyStatistics(absl::Span<const float> values, Buffer& to);
+  // Lets the statistics ahead begin with the same values as the statistics.
+  absl::Status AlignStatisticsAhead();
+  absl::StatusOr<std::vector<float>> ReadStatisticsAt(int64_t begin);
   absl::Status AllocateActivations();
 
   const Model model_;
@@ -184,8 +194,10 @@ class Replica {
   const std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Buffer> parameters_;
-  // The moving statistics that training changes, and the moving statistics of the evaluation.
+  // Two arenas: the moving statistics that training changes and, if the strategy exchanges on streams, the
+  // same statistics with the batch of the first step that was refused (StepPipeline::Options).
   std::unique_ptr<Buffer> statistics_;
+  // The moving statistics of the evaluation.
   std::unique_ptr<Buffer> evaluated_statistics_;
   std::unique_ptr<Buffer> activations_;    // Activations of both plans.
   std::unique_ptr<Plan> evaluation_plan_;  // Null from a change of activations_ until the next evaluation.

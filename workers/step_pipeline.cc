@@ -50,11 +50,13 @@ absl::Status StepPipeline::Allocate() {
 absl::Status StepPipeline::Run(StepInfo step) {
   const ProfilerRange range(options_.device, "step", step.step);
   step.parity = in_flight_.has_value() ? 1 - in_flight_->parity : 0;
+  launched_.reset();
   const absl::Status enqueued = Named(step, Enqueue(step));
   // Finish ends the previous step. The error of Finish is returned first, because it may have caused the
   // error in `enqueued`.
   TETHYS_RETURN_IF_ERROR(Finish());
   TETHYS_RETURN_IF_ERROR(enqueued);
+  launched_.reset();
   in_flight_ = step;
   return overlaps_ ? absl::OkStatus() : Finish();
 }
@@ -69,6 +71,7 @@ absl::Status StepPipeline::Enqueue(const StepInfo& step) {
       return EnqueueEnd(step);
     }));
     TETHYS_RETURN_IF_ERROR(done_[step.parity]->Record(options_.stream));
+    launched_ = step;
     return parts_.feed.FeedAhead();
   }
   TETHYS_RETURN_IF_ERROR(Launch(step.parity, [&] { return ComputeGradients(step.parity); }));
@@ -145,6 +148,10 @@ absl::Status StepPipeline::AnnounceRecorded() {
 
 // A graph contains EnqueueEnd only in lock step, where every step changes the moving statistics.
 absl::Status StepPipeline::EnqueueEnd(const StepInfo& step) {
+  // Refused only if an earlier step was: the device has not decided yet whether it refuses this step.
+  if (options_.statistics_ahead != 0) {
+    TETHYS_RETURN_IF_ERROR(parts_.plan.EnqueueStatistics(options_.refused, options_.statistics_ahead));
+  }
   TETHYS_RETURN_IF_ERROR(
       parts_.phases.Run(Phase::kExchange, [&] { return parts_.strategy.EnqueueEnd(step.parity); }));
   if (step.workers > 0 || step.sample_count > 0) {
@@ -175,7 +182,36 @@ absl::Status StepPipeline::Finish() {
   const StepInfo step = *in_flight_;
   in_flight_.reset();
   parts_.recorder.BeginExchange();
-  return Named(step, Record(step, parts_.strategy.AwaitEnd(step, *done_[step.parity])));
+  const absl::StatusOr<StepOutcome> outcome = parts_.strategy.AwaitEnd(step, *done_[step.parity]);
+  if (!outcome.ok()) failed_ = step;
+  return Named(step, Record(step, outcome));
+}
+
+absl::Status StepPipeline::Halt() {
+  if (!options_.stream_exchanges) return absl::OkStatus();
+  parts_.strategy.Halt();
+  for (absl::optional<StepInfo>* const open : {&failed_, &in_flight_, &launched_}) {
+    if (!open->has_value()) continue;
+    const StepInfo step = **open;
+    open->reset();
+    // After a step that is not made, no step is.
+    if (computed_.has_value()) continue;
+    const absl::StatusOr<StepOutcome> outcome = parts_.strategy.AwaitEnd(step, *done_[step.parity]);
+    if (outcome.ok()) {
+      TETHYS_RETURN_IF_ERROR(Named(step, Record(step, outcome)));
+    } else if (absl::IsAborted(outcome.status())) {
+      computed_ = step.step;
+    } else {
+      return Named(step, outcome.status());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StepPipeline::EndWork() {
+  TETHYS_RETURN_IF_ERROR(Halt());
+  graphs_ = {};
+  return parts_.strategy.EndWork();
 }
 
 absl::Status StepPipeline::Record(const StepInfo& step, const absl::StatusOr<StepOutcome>& outcome) {

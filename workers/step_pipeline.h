@@ -53,9 +53,13 @@ class StepPipeline {
     Device& device;
     Stream& stream;                    // Plan and strategy enqueue work on this stream.
     bool stream_only = false;          // The strategy's StrategyTraits::stream_only.
+    bool stream_exchanges = false;     // The strategy's StrategyTraits::stream_exchanges.
     const int32_t* refused = nullptr;  // The strategy's StrategyTraits::refused.
     int64_t ready_ranges = 0;          // The number of ranges in the model's ready order.
-    bool graphs = true;                // True: capture graphs if the device can. Must be equal on all ranks.
+    // If not 0: the offset of an arena of moving statistics (Plan::EnqueueStatistics) that also contains the
+    // batch of computed(). The next step in flight would overwrite what EnqueueStatisticsOfComputed reads.
+    int64_t statistics_ahead = 0;
+    bool graphs = true;  // True: capture graphs if the device can. Must be equal on all ranks.
   };
   static absl::StatusOr<std::unique_ptr<StepPipeline>> Create(const Parts& parts, const Options& options);
 
@@ -66,14 +70,21 @@ class StepPipeline {
   // Blocks until every step has ended and is recorded. Has the errors of Run.
   absl::Status Finish();
 
+  // Halts the strategy after an error, or between two steps: makes certain which of the steps in flight are
+  // made, and records these. Does nothing if the host drives the exchange, where no step is in flight then.
+  // Has the errors of Strategy::AwaitEnd that are not due to the halt, and of Run.
+  absl::Status Halt();
+  // Halts the strategy, destroys all graphs and ends the work in flight (Strategy::EndWork).
+  absl::Status EndWork();
+
   // The number of the last step that was made; nullopt: no step was.
   absl::optional<int64_t> made() const { return made_; }
 
   // The number of the step whose exchange failed after its gradients were computed; nullopt: there is none.
-  // Other workers may have made this step. Known only if the host drives the exchange.
+  // Other workers may have made this step. If the strategy exchanges on streams, known after Halt.
   absl::optional<int64_t> computed() const { return computed_; }
   // Enqueues the update of the moving statistics from the batch of step computed(). Requires that computed()
-  // is not nullopt.
+  // is not nullopt, and that the host drives the exchange.
   absl::Status EnqueueStatisticsOfComputed();
 
  private:
@@ -116,8 +127,11 @@ class StepPipeline {
   std::array<std::unique_ptr<Event>, 2> done_;    // Indexed by parity; recorded after all work of a step.
   std::array<std::unique_ptr<Graph>, 2> graphs_;  // Indexed by parity; null until captured.
   absl::optional<StepInfo> in_flight_;            // The enqueued step that is not awaited yet.
-  absl::optional<int64_t> made_, computed_;       // See made() and computed().
-  bool warm_ = false;                             // True once a step has run without a graph.
+  // Steps whose outcome is not known after an error: a step that was awaited, and the step after it, whose
+  // work was enqueued.
+  absl::optional<StepInfo> failed_, launched_;
+  absl::optional<int64_t> made_, computed_;  // See made() and computed().
+  bool warm_ = false;                        // True once a step has run without a graph.
 };
 
 }  // namespace tethys

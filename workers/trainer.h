@@ -82,6 +82,13 @@ class Trainer {
 
   int64_t steps() const { return steps_; }
 
+  // True if the trainer must not be destroyed, but ends with the process: its GPU may hang or wait for other
+  // workers, and ending the work of the GPU could give them wrong sums (Strategy::EndWork). `failed`: the
+  // worker has failed.
+  bool ends_with_process(bool failed) const {
+    return outlives_groups_ && !replica_->device().reads_host_memory() && (failed || halted_);
+  }
+
   // Device::identity of the worker's GPU; empty without a GPU.
   std::string gpu() const { return replica_->device().identity(); }
 
@@ -112,6 +119,10 @@ class Trainer {
   absl::Status Left(const absl::Status& failed, bool may_be_broken);
   // Does the work of Left for an error of a step or of an evaluation.
   absl::Status Failed(const absl::Status& failed);
+  // Sets applied_ to the number of steps that the replica has made. HaltSteps first makes certain which steps
+  // in flight the device makes, because the worker leaves its group.
+  void CountSteps();
+  absl::Status HaltSteps();
   // Aborted: the chief has halted the group, or `halted` is true.
   absl::Status MayGoOn(bool halted);
   // Calls `work`, which makes a step or finishes the segment, and returns its error.
@@ -140,7 +151,8 @@ class Trainer {
   proto::Group group_;
   WorkerPlace place_;
 
-  bool warm_ = false;  // True once a strategy was attached with a warm-up.
+  bool halted_ = false;  // True after HaltSteps, until the worker joins a group.
+  bool warm_ = false;    // True once a strategy was attached with a warm-up.
   absl::optional<int64_t> applied_;
   // The moving statistics after step *applied_. This worker has computed that step, but its exchange failed,
   // and other workers have made the step. Empty unless this worker is behind.

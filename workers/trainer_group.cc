@@ -5,6 +5,10 @@
 //
 // In a job with servers nothing is copied: attaching fetches all parameters from the servers.
 //
+// If GPUs exchange among themselves, up to two steps are in flight when the worker leaves. HaltSteps makes
+// certain which of them the GPU makes, before the worker tells the chief its number of steps. Their work ends
+// in JoinGroup, because it must not end before all members have halted their steps (runtime/strategy.h).
+//
 // Invariant: `applied_`, parameters and slots change together, after a step of all ranks or after a whole
 // copy.
 #include <algorithm>
@@ -83,7 +87,10 @@ absl::Status Trainer::CheckForm(const proto::Form& form) const {
                                           form.step(), ", but it has those of step ", *applied_));
 }
 
+// Now that the chief forms a new group, every member of the former group has halted its steps, or is lost.
 absl::Status Trainer::LeaveGroup(bool behind) {
+  TETHYS_RETURN_IF_ERROR(replica_->EndWork());
+  halted_ = false;
   if (!behind) statistics_ahead_.reset();
   if (behind && replica_->computed_step() == applied_ && replica_->statistics_size() > 0) {
     TETHYS_ASSIGN_OR_RETURN(statistics_ahead_, replica_->StatisticsOfComputedStep());
@@ -182,12 +189,27 @@ absl::Status Trainer::Left(const absl::Status& failed, bool may_be_broken) {
 
 absl::Status Trainer::InGroup(absl::FunctionRef<absl::Status()> work) {
   const absl::Status done = work();
-  if (const absl::optional<int64_t> made = replica_->made_step(); outlives_groups_ && made.has_value()) {
-    if (applied_ != *made + 1) statistics_ahead_.reset();
-    applied_ = *made + 1;
+  if (!outlives_groups_) return done;
+  if (BreaksGroup(done)) {
+    TETHYS_RETURN_IF_ERROR(HaltSteps());
+  } else {
+    CountSteps();
   }
-  if (done.ok() || !outlives_groups_) return done;
-  return Failed(done);
+  return done.ok() ? done : Failed(done);
+}
+
+void Trainer::CountSteps() {
+  const absl::optional<int64_t> made = replica_->made_step();
+  if (!made.has_value()) return;
+  if (applied_ != *made + 1) statistics_ahead_.reset();
+  applied_ = *made + 1;
+}
+
+absl::Status Trainer::HaltSteps() {
+  halted_ = true;
+  TETHYS_RETURN_IF_ERROR(replica_->HaltSteps());
+  CountSteps();
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::Failed(const absl::Status& failed) {
@@ -216,6 +238,7 @@ void Trainer::FillHalted(proto::Halted& halted) {
 absl::Status Trainer::MayGoOn(bool halted) {
   const absl::Status halt = interruption_.Check();
   if (!halted && halt.ok()) return absl::OkStatus();
+  if (outlives_groups_) TETHYS_RETURN_IF_ERROR(HaltSteps());
   trouble_ = TaskLife::Trouble::kHalted;
   if (applied_.has_value()) steps_ = *applied_;
   return halt.ok() ? absl::AbortedError("the chief halted the group of workers") : halt;

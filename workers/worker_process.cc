@@ -69,6 +69,10 @@ class Worker final : public TaskLife {
   }
   int64_t step() const override { return trainer_ == nullptr ? 0 : trainer_->steps(); }
 
+  bool ends_with_process(bool failed) const {
+    return trainer_ != nullptr && trainer_->ends_with_process(failed);
+  }
+
  private:
   absl::Status Run() {
     TETHYS_RETURN_IF_ERROR(trainer_->RunSegment(course_, orders_));
@@ -124,8 +128,12 @@ absl::Status RunWorker(const TaskOptions& options) {
   TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<TaskSession> session, TaskSession::Connect(options, clock));
   WorkerCourse course(options.index);
   OrderReader orders(*session, course);
-  const auto worker = CreateWorkerLife(options, *session, *listener, clock, course, orders);
-  return LiveAsTask(options, *session, clock, listener->address(), orders, *worker);
+  auto worker =
+      std::make_unique<Worker>(options, *session, *listener, clock, course, orders, CreateWorkerDevice);
+  absl::Status status = LiveAsTask(options, *session, clock, listener->address(), orders, *worker);
+  // The process ends without exit handlers (EndProcess), so nothing uses what remains.
+  if (worker->ends_with_process(!status.ok())) static_cast<void>(worker.release());
+  return status;
 }
 
 }  // namespace tethys

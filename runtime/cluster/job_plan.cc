@@ -140,9 +140,7 @@ bool AnyOnCpu(const proto::JobPlan& plan) {
   return false;
 }
 
-bool FormsNewGroups(const proto::JobPlan& plan) {
-  return FormsNewGroups(plan.job()) && (TraitsOf(plan.job()).servers() || AnyOnCpu(plan));
-}
+bool FormsNewGroups(const proto::JobPlan& plan) { return FormsNewGroups(plan.job(), !AnyOnCpu(plan)); }
 
 bool SurvivesWorkerLoss(const proto::JobPlan& plan) {
   return TraitsOf(plan.job()).leases() || FormsNewGroups(plan);

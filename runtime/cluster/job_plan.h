@@ -64,7 +64,7 @@ bool AnyOnGpu(const proto::JobPlan& plan);
 bool AnyOnCpu(const proto::JobPlan& plan);
 
 // Like the functions of the same names in runtime/shape/job_shape.h, but these functions also consider the
-// devices that a host file gives to the workers: mirrored workers that are all on GPUs form no new group.
+// devices that a host file gives to the workers.
 bool FormsNewGroups(const proto::JobPlan& plan);
 bool SurvivesWorkerLoss(const proto::JobPlan& plan);
 

@@ -51,7 +51,8 @@ class ModelPlan final : public Plan {
   absl::Status Forward(int64_t micro_batch) override;
   absl::Status Backward(ReadyCallback ready) override;
   absl::Status EnqueueStepNumbers(const StepNumbers* host) override;
-  absl::Status EnqueueStatistics(const int32_t* refused) override;
+  using Plan::EnqueueStatistics;
+  absl::Status EnqueueStatistics(const int32_t* refused, int64_t offset) override;
   absl::StatusOr<LossResult> Loss() override;
   absl::Status EnqueueLoss(LossResult* host) override;
   absl::Status ReadOutputs(float* host) override;
@@ -366,12 +367,12 @@ absl::Status ModelPlan::EnqueueStepNumbers(const StepNumbers* host) {
   return device_.CopyToDevice(stream_, step_numbers_->data(), host, step_numbers_->bytes());
 }
 
-absl::Status ModelPlan::EnqueueStatistics(const int32_t* refused) {
+absl::Status ModelPlan::EnqueueStatistics(const int32_t* refused, int64_t offset) {
   if (!training() || model_.statistics().variables().empty()) return absl::OkStatus();
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (!model_.layers()[i].trains()) continue;
     for (const auto& layer : nodes_[i].layers) {
-      TETHYS_RETURN_IF_ERROR(layer->UpdateStatistics(stream_, refused));
+      TETHYS_RETURN_IF_ERROR(layer->UpdateStatistics(stream_, refused, offset));
     }
   }
   return absl::OkStatus();

@@ -111,9 +111,11 @@ class Plan {
 
   // Enqueues the change that the batch of the last Forward makes to the moving statistics; a no-op if the
   // model has no moving statistics, or the plan only evaluates. `refused` is in device memory. If *refused is
-  // not 0 when the work runs, the statistics do not change. If `refused` is null, they always change. A graph
-  // may capture this work.
-  virtual absl::Status EnqueueStatistics(const int32_t* refused) = 0;
+  // not 0 when the work runs, the statistics do not change. If `refused` is null, they always change. If
+  // `offset` is not 0, an arena of statistics that lies `offset` floats behind PlanMemory::statistics changes
+  // instead. A graph may capture this work.
+  virtual absl::Status EnqueueStatistics(const int32_t* refused, int64_t offset) = 0;
+  absl::Status EnqueueStatistics(const int32_t* refused) { return EnqueueStatistics(refused, 0); }
 
   // Returns the loss of a plan with one micro-batch. Blocks until the stream has computed it.
   virtual absl::StatusOr<LossResult> Loss() = 0;

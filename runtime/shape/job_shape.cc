@@ -40,8 +40,12 @@ StrategyFamily FamilyOf(const proto::Strategy& strategy) {
 }
 
 bool FormsNewGroups(const proto::Job& job) {
-  const bool through_host = TraitsOf(job).servers() || job.device().kind() == proto::Device::CPU;
-  return TraitsOf(job).forms_groups && through_host && job.elastic().on_loss() != proto::Elastic::END;
+  return FormsNewGroups(job, job.device().kind() == proto::Device::CUDA);
+}
+
+bool FormsNewGroups(const proto::Job& job, bool all_on_gpus) {
+  if (!TraitsOf(job).forms_groups || job.elastic().on_loss() == proto::Elastic::END) return false;
+  return TraitsOf(job).servers() || !all_on_gpus || job.elastic().has_on_loss();
 }
 
 bool SurvivesWorkerLoss(const proto::Job& job) { return TraitsOf(job).leases() || FormsNewGroups(job); }

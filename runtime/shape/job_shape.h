@@ -60,9 +60,13 @@ inline const ShapeTraits& TraitsOf(const proto::ParameterServer& servers) {
   return TraitsOf(FamilyOf(servers));
 }
 
-// Whether the workers of the job form a new group when one of them is lost or replaced: in mirrored jobs on
-// CPUs, and in bulk-synchronous jobs, unless elastic.on_loss is END.
+// Whether the workers of the job form a new group when one of them is lost or replaced: in mirrored and
+// bulk-synchronous jobs, unless elastic.on_loss is END. Mirrored workers that are all on GPUs do so only if
+// the job has elastic.on_loss, because no machine with several GPUs has tried it (docs/gpu.md).
+// `all_on_gpus` considers the devices that a host file gives to the workers; the first function only
+// considers the job's device.
 bool FormsNewGroups(const proto::Job& job);
+bool FormsNewGroups(const proto::Job& job, bool all_on_gpus);
 // Whether the job goes on after the loss of a worker, once training has begun.
 bool SurvivesWorkerLoss(const proto::Job& job);
 

@@ -6,11 +6,14 @@
 #define TETHYS_TESTS_WORKERS_FAKE_CHIEF_H_
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
+#include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -46,9 +49,13 @@ class FakeChief {
     bool operator==(const Phase&) const = default;
   };
 
+  // Called by the thread of a worker that has failed or was killed, before the objects of the worker are
+  // destroyed. A process would end without destroying them.
+  using Ended = std::function<void(const TaskOptions& worker)>;
+
   // `make_device` makes the devices of workers.
-  explicit FakeChief(proto::JobPlan plan, MakeDevice make_device = CreateWorkerDevice)
-      : plan_(std::move(plan)), make_device_(std::move(make_device)) {
+  explicit FakeChief(proto::JobPlan plan, MakeDevice make_device = CreateWorkerDevice, Ended ended = nullptr)
+      : plan_(std::move(plan)), make_device_(std::move(make_device)), ended_(std::move(ended)) {
     for (int server = 0; server < plan_.placement().servers(); ++server) {
       servers_.push_back(kFirstServer + server);
       tasks_[servers_.back()] =
@@ -62,6 +69,14 @@ class FakeChief {
       task->thread.Join();
     }
   }
+
+  // Worker `index` will report a failure, and counts as lost then.
+  void ExpectFailure(int index) { failing_.insert(index); }
+  // The numbers of the workers that were expected to fail and have not failed yet.
+  const std::set<int>& failing() const { return failing_; }
+
+  // Lets the workers of a group receive Halt one after another, with pauses of up to `most`.
+  void PauseBetweenHalts(Nanoseconds most) { halt_pause_ = most; }
 
   QueueSession& session(int number) { return tasks_.at(number)->session; }
   bool alive(int index) const { return tasks_.count(index) > 0 && !lost_.count(index); }
@@ -85,7 +100,7 @@ class FakeChief {
 
   // Starts a task that has been created, and waits until it is set up.
   void SetUp(int number) {
-    tasks_[number]->Run();
+    tasks_[number]->Run(ended_);
     proto::ToTask order;
     proto::Setup& setup = *order.mutable_setup();
     *setup.mutable_plan() = plan_;
@@ -166,7 +181,13 @@ class FakeChief {
     proto::ToTask order;
     order.mutable_halt()->set_generation(generation_);
     const std::vector<int> asked = WithServers(members);
-    for (const int number : asked) Send(number, order);
+    for (const int number : asked) {
+      if (halt_pause_ > 0) {
+        const auto pause = std::uniform_int_distribution<Nanoseconds>(0, halt_pause_)(random_);
+        std::this_thread::sleep_for(std::chrono::nanoseconds(pause));
+      }
+      Send(number, order);
+    }
     if (!Await(asked, [&](int number, const proto::FromTask& message) {
           return message.has_halted() && message.halted().reason().empty() &&
                  (grouped_.count(number) == 0 || message.halted().generation() == generation_);
@@ -285,10 +306,13 @@ class FakeChief {
       orders.emplace(session, *course);
       life = CreateServerLife(options, session, *server);
     }
-    void Run() {
+    void Run(const Ended& ended) {
       EXPECT_TRUE(thread
-                      .Start([this] {
-                        LiveAsTask(options, session, clock, address, *orders, *life).IgnoreError();
+                      .Start([this, ended] {
+                        const absl::Status status =
+                            LiveAsTask(options, session, clock, address, *orders, *life);
+                        if (!status.ok() && ended) ended(options);
+                        if (!status.ok()) session.Kill();
                         life.reset();
                       })
                       .ok());
@@ -331,6 +355,7 @@ class FakeChief {
   // Checks that the worker records steps in ascending order, each once, and before Halted only steps that
   // were applied. Keeps the statistics that the worker reports.
   void Check(int index, const proto::FromTask& message) {
+    if (message.has_failure() && failing_.erase(index) > 0) return;
     TETHYS_CHECK(!message.has_failure(), "task ", index, " failed: ", message.failure().message());
     if (message.has_run_done()) {
       statistics_[index] = {message.run_done().statistics().begin(), message.run_done().statistics().end()};
@@ -348,16 +373,20 @@ class FakeChief {
 
   const proto::JobPlan plan_;
   const MakeDevice make_device_;
+  const Ended ended_;
   const JobToken token_ = JobToken::Random();
   Inbox inbox_;
   std::map<int, std::unique_ptr<Task>> tasks_;
   std::vector<int> servers_;
   std::set<int> lost_;
+  std::set<int> failing_;
   std::set<int> grouped_;  // The members of the newest group.
   std::map<int, proto::FromTask> answers_;
   std::map<int, std::vector<float>> statistics_;
   std::map<int, int64_t> recorded_;  // The last recorded step of each worker.
   std::vector<Phase> phases_;
+  Nanoseconds halt_pause_ = 0;
+  std::mt19937 random_{3};
   uint32_t generation_ = 0;
   int64_t runs_ = 0;
   int64_t step_ = 0;

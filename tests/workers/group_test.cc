@@ -11,18 +11,20 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "runtime/cluster/job_plan.h"
 #include "tests/runtime/data/idx_files.h"
-#include "tests/testing/late_device.h"
+#include "tests/workers/device_groups.h"
 #include "tests/workers/fake_chief.h"
 #include "tests/workers/small_plan.h"
 
 namespace tethys {
 namespace {
 
+using testing::DeviceGroups;
 using testing::FakeChief;
 using testing::WorkerState;
 
@@ -41,21 +43,37 @@ class GroupTest : public ::testing::TestWithParam<std::string> {
       return on_servers() ? plan("parameter_server { servers: 2 }")
                           : plan("mirrored {}", absl::StrCat("tuning { transport: ", GetParam(), " }"));
     }
-    proto::JobPlan on_gpus = plan(on_servers() ? "parameter_server { servers: 2 }" : "mirrored {}");
+    proto::JobPlan on_gpus = plan(on_servers() ? "parameter_server { servers: 2 }" : "mirrored {}",
+                                  "elastic { on_loss: CONTINUE }");
     for (int index = 0; index < workers; ++index) {
-      on_gpus.add_worker_device(index == 0 && !on_servers() ? proto::Device::CPU : proto::Device::CUDA);
+      const bool on_cpu = index == 0 && GetParam() == "GPUS_AND_A_CPU";
+      on_gpus.add_worker_device(on_cpu ? proto::Device::CPU : proto::Device::CUDA);
     }
     return on_gpus;
   }
   static bool on_servers() { return absl::StrContains(GetParam(), "SERVERS"); }
   static bool on_gpus() { return absl::StrContains(GetParam(), "GPU"); }
 
-  // Makes late devices (tests/testing/late_device.h) in place of GPUs.
-  static absl::StatusOr<std::unique_ptr<Device>> MakeDeviceOf(const TaskOptions& task,
-                                                              const proto::Setup& setup) {
-    if (DeviceOf(setup.plan(), task.index) == proto::Device::CPU) return CreateCpuDevice(1);
-    return testing::CreateLateDevice({.identity = absl::StrCat("GPU ", task.index)});
-  }
+  // A chief whose workers have late devices (tests/testing/late_device.h) in place of GPUs.
+  class Chief : public FakeChief {
+   public:
+    explicit Chief(proto::JobPlan plan,
+                   std::shared_ptr<DeviceGroups> groups = std::make_shared<DeviceGroups>())
+        : FakeChief(
+              std::move(plan),
+              [groups](const TaskOptions& task,
+                       const proto::Setup& setup) -> absl::StatusOr<std::unique_ptr<Device>> {
+                if (DeviceOf(setup.plan(), task.index) == proto::Device::CPU) return CreateCpuDevice(1);
+                return groups->CreateDevice(DeviceName(task));
+              },
+              [groups](const TaskOptions& task) { groups->Kill(DeviceName(task)); }) {}
+
+   private:
+    static std::string DeviceName(const TaskOptions& task) {
+      return absl::StrCat("GPU ", task.index, " of process ", task.incarnation);
+    }
+  };
+
   // Starts the workers `members` of a job of three. The first group of a job with servers has all workers.
   static void StartSome(FakeChief& chief, std::vector<int> members) {
     if (on_servers()) members = {0, 1, 2};
@@ -67,7 +85,7 @@ class GroupTest : public ::testing::TestWithParam<std::string> {
 
   // Trains as `disturbed` did, but without losses. Returns the states of the last group's members.
   static std::map<int, WorkerState> TrainUndisturbed(const proto::JobPlan& plan, const FakeChief& disturbed) {
-    FakeChief chief(plan, MakeDeviceOf);
+    Chief chief(plan);
     std::vector<int> before;
     std::vector<FakeChief::Phase> phases = disturbed.phases();
     if (phases.back().begin == disturbed.step()) phases.pop_back();  // The last group made no step.
@@ -104,12 +122,16 @@ class GroupTest : public ::testing::TestWithParam<std::string> {
 
 INSTANTIATE_TEST_SUITE_P(Media, GroupTest,
                          ::testing::Values("TCP", "SHARED_MEMORY", "SERVERS", "GPUS_WITH_SERVERS",
-                                           "GPUS_AND_A_CPU"),
+                                           "GPUS_AND_A_CPU", "GPUS"),
                          [](const auto& transport) { return transport.param; });
+
+class OnGpus : public GroupTest {};
+INSTANTIATE_TEST_SUITE_P(Media, OnGpus, ::testing::Values("GPUS"),
+                         [](const auto& medium) { return medium.param; });
 
 TEST_P(GroupTest, NextGroupContinuesWithParametersAndSlotsOfTheFormerGroup) {
   const proto::JobPlan plan = PlanOf(3);
-  FakeChief changing(plan, MakeDeviceOf), steady(plan, MakeDeviceOf);
+  Chief changing(plan), steady(plan);
   for (FakeChief* chief : {&changing, &steady}) {
     for (int index = 0; index < 3; ++index) chief->Start(index);
   }
@@ -121,7 +143,7 @@ TEST_P(GroupTest, NextGroupContinuesWithParametersAndSlotsOfTheFormerGroup) {
 
 TEST_P(GroupTest, SmallerGroupTrainsLikeAJobOfItsSize) {
   const proto::JobPlan of_three = PlanOf(3), of_two = PlanOf(2);
-  FakeChief three(of_three, MakeDeviceOf), two(of_two, MakeDeviceOf);
+  Chief three(of_three), two(of_two);
   StartSome(three, {0, 2});
   for (const int index : {0, 1}) two.Start(index);
   three.Train({0, 2}, 5);
@@ -132,7 +154,7 @@ TEST_P(GroupTest, SmallerGroupTrainsLikeAJobOfItsSize) {
 
 TEST_P(GroupTest, WorkerThatJoinsTheGroupGetsTheStateAndTheMeanStatistics) {
   const proto::JobPlan plan = PlanOf(3);
-  FakeChief chief(plan, MakeDeviceOf);
+  Chief chief(plan);
   StartSome(chief, {0, 1});
   chief.Train({0, 1}, 5);
   const WorkerState first = chief.StateOf(0), second = chief.StateOf(1);
@@ -183,7 +205,7 @@ TEST_P(GroupTest, SurvivingWorkersContinueAfterAWorkerLossAtAnyInstant) {
   int losses = 0, copies = 0;
   for (int round = 0; round < 40; ++round) {
     SCOPED_TRACE(round);
-    FakeChief chief(plan, MakeDeviceOf);
+    Chief chief(plan);
     for (int index = 0; index < 3; ++index) chief.Start(index);
     chief.Train({0, 1, 2}, 1);
     const Nanoseconds begin = clock.Now();
@@ -193,6 +215,7 @@ TEST_P(GroupTest, SurvivingWorkersContinueAfterAWorkerLossAtAnyInstant) {
       undisturbed = clock.Now() - begin;
       continue;
     }
+    chief.PauseBetweenHalts(kMillisecond / 2);
     EndWithin(undisturbed, /*killed=*/round % 2 == 0, chief.session(round % 3), random, train);
     EXPECT_EQ(chief.step(), kSteps);
     if (chief.phases().back().members.size() == 2) ++losses;
@@ -211,7 +234,7 @@ TEST_P(GroupTest, GroupSurvivesASecondWorkerLossAtAnyInstantAfterAReplacementJoi
   Nanoseconds undisturbed = 0;
   for (int round = 0; round < 30; ++round) {
     SCOPED_TRACE(round);
-    FakeChief chief(plan, MakeDeviceOf);
+    Chief chief(plan);
     for (int index = 0; index < 3; ++index) chief.Start(index);
     chief.Train({0, 1, 2}, 3);
     chief.session(1).Kill();
@@ -234,7 +257,7 @@ TEST_P(GroupTest, GroupSurvivesASecondWorkerLossAtAnyInstantAfterAReplacementJoi
 
 TEST_P(GroupTest, ReplacingAWorkerBetweenStepsChangesNoBitOfTheResult) {
   const proto::JobPlan plan = PlanOf(3);
-  FakeChief disturbed(plan, MakeDeviceOf), steady(plan, MakeDeviceOf);
+  Chief disturbed(plan), steady(plan);
   for (FakeChief* chief : {&disturbed, &steady}) {
     for (int index = 0; index < 3; ++index) chief->Start(index);
   }
@@ -248,6 +271,24 @@ TEST_P(GroupTest, ReplacingAWorkerBetweenStepsChangesNoBitOfTheResult) {
   for (int index = 0; index < 3; ++index) {
     EXPECT_EQ(disturbed.StateOf(index).parts, steady.StateOf(index).parts) << index;
   }
+}
+
+// The process of such a worker ends: its GPU cannot be used any more.
+TEST_P(OnGpus, WorkerWhoseGpuDoesNotEndItsWork_FailsAndIsReplaced) {
+  const proto::JobPlan plan = PlanOf(3);
+  const auto groups = std::make_shared<DeviceGroups>();
+  Chief chief(plan, groups);
+  for (int index = 0; index < 3; ++index) chief.Start(index);
+  chief.Train({0, 1, 2}, 4);
+  chief.session(2).Kill();
+  groups->HangAborts("GPU 1 of process 1");
+  chief.ExpectFailure(1);
+  chief.Train({0, 1}, 6);
+  EXPECT_TRUE(chief.failing().empty());
+  EXPECT_EQ(chief.phases().back().members, std::vector<int>({0}));
+  for (const int index : {1, 2}) chief.Start(index);
+  chief.Train({0, 1, 2}, kSteps);
+  ExpectUndisturbed(plan, chief, {});
 }
 
 TEST_P(GroupTest, WorkerWhoseSetUpFails_ReportsTheReasonToTheChief) {

@@ -39,9 +39,9 @@ class CompiledBatchNormalisation final : public CompiledLayer {
     return primitive_->Backward(stream, tensors.x[0], variables(), tensors.dy, tensors.dx[0],
                                 scale_.gradient_sums, offset_.gradient_sums);
   }
-  absl::Status UpdateStatistics(Stream& stream, const int32_t* refused) override {
-    return primitive_->UpdateMovingStatistics(stream, &step_->statistics_share, refused, moving_mean_,
-                                              moving_variance_);
+  absl::Status UpdateStatistics(Stream& stream, const int32_t* refused, int64_t offset) override {
+    return primitive_->UpdateMovingStatistics(stream, &step_->statistics_share, refused,
+                                              moving_mean_ + offset, moving_variance_ + offset);
   }
   int64_t workspace_bytes() const override { return primitive_->workspace_bytes(); }
 

@@ -45,10 +45,10 @@ class CompiledLayer {
   }
   // Computes the gradients of the inputs, and overwrites the gradients of the layer's variables.
   virtual absl::Status Backward(Stream& stream, const BackwardTensors& tensors) = 0;
-  // Updates the layer's moving statistics from the last Forward, as the contract of
-  // BatchNormalisationPrimitive says.
-  virtual absl::Status UpdateStatistics(Stream& stream, const int32_t* refused) {
-    (void)stream, (void)refused;
+  // Updates moving statistics from the last Forward, as the contract of BatchNormalisationPrimitive says: the
+  // layer's own if `offset` is 0, otherwise those that lie `offset` floats behind them.
+  virtual absl::Status UpdateStatistics(Stream& stream, const int32_t* refused, int64_t offset) {
+    (void)stream, (void)refused, (void)offset;
     return absl::OkStatus();
   }
   // Bytes of device memory that the layer's primitives hold.

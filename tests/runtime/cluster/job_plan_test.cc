@@ -95,16 +95,19 @@ TEST(SampleOrderTest, DifferentSampleOrdersHaveDifferentTexts) {
   EXPECT_NE(OrderText(plan), text) << "files of other lengths";
 }
 
-TEST(WorkerLossTest, MirroredWorkersFormNewGroupsUnlessAllAreOnGpus) {
-  proto::JobPlan plan = Plan("workers: 2 strategy { mirrored {} }");
-  EXPECT_TRUE(FormsNewGroups(plan) && SurvivesWorkerLoss(plan));
-  plan.add_worker_device(proto::Device::CPU);
-  plan.add_worker_device(proto::Device::CUDA);
-  EXPECT_TRUE(FormsNewGroups(plan) && SurvivesWorkerLoss(plan)) << "the host file puts worker 1 on a GPU";
-  plan.set_worker_device(0, proto::Device::CUDA);
-  EXPECT_FALSE(FormsNewGroups(plan) || SurvivesWorkerLoss(plan)) << "the host file puts all on GPUs";
-  *plan.mutable_job() = Plan(absl::StrCat(kAsynchronous, "workers: 2")).job();
-  EXPECT_TRUE(SurvivesWorkerLoss(plan));
+TEST(WorkerLossTest, MirroredWorkersThatAreAllOnGpusFormNewGroupsOnRequest) {
+  const std::string job = "workers: 2 strategy { mirrored {} } ";
+  for (const std::string wish : {"", "elastic { on_loss: CONTINUE }", "elastic { on_loss: WAIT }"}) {
+    SCOPED_TRACE(wish);
+    EXPECT_EQ(FormsNewGroups(Plan(job + "device { kind: CUDA } " + wish)), !wish.empty());
+    proto::JobPlan plan = Plan(job + wish);
+    plan.add_worker_device(proto::Device::CPU);
+    plan.add_worker_device(proto::Device::CUDA);
+    EXPECT_TRUE(FormsNewGroups(plan) && SurvivesWorkerLoss(plan)) << "worker 0 is on a CPU";
+    plan.set_worker_device(0, proto::Device::CUDA);
+    EXPECT_EQ(FormsNewGroups(plan), !wish.empty()) << "the host file puts all workers on GPUs";
+    EXPECT_EQ(SurvivesWorkerLoss(plan), !wish.empty());
+  }
 }
 
 TEST(WorkerLossTest, JobsInLockStepFormNewGroupsUnlessTheyEndAtALoss) {
