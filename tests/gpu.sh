@@ -3,7 +3,7 @@
 #
 #   tests/gpu.sh pack [FILE]           packs all that is needed, on the build machine (default: build/release/gpu.tar.gz)
 #   ./gpu.sh conformance [SECTION...]  sections: suite nccl memcheck racecheck
-#   ./gpu.sh training [SECTION...]     sections: curves networks accuracy variants exchange
+#   ./gpu.sh training [SECTION...]     sections: curves networks accuracy variants exchange losses
 #   ./gpu.sh bench [SECTION...]        sections: update convolutions steps large sweep
 #
 # conformance, training and bench are parts, to be run in the unpacked folder on the GPU machine or, as tests/gpu.sh, in

@@ -4,13 +4,13 @@
 if [ "$device" = cuda ]; then
   curve_steps=100 bench_steps=600 warm_steps=100 rounds=${ROUNDS:-3} torch_steps=500
   large_steps=36 large_warm_steps=10 large_torch_steps=12
-  networks=(mlp lenet) whole_job=() variant_network=resnet frozen=conv1,bn1,layer1
+  networks=(mlp lenet) whole_job=() variant_network=resnet frozen=conv1,bn1,layer1 loss_steps=3000
   mapfile -t small_examples < <(cd "$jobs" && ls -- *_fashion_mnist_local.textproto | sed 's/_fashion.*//')
 else
   curve_steps=20 bench_steps=26 warm_steps=0 rounds=1 torch_steps=25
   large_steps=26 large_warm_steps=0 large_torch_steps=1
   networks=(lenet) whole_job=(--set=max_steps=20) small_examples=(residual)
-  variant_network=residual frozen=stem
+  variant_network=residual frozen=stem loss_steps=300
 fi
 
 # Flags for jobs on $device.
@@ -84,6 +84,8 @@ hold_curve() {
 }
 
 test_accuracy() { tr -d '\n' <"$work/$1/summary.json" | sed -nE 's/.*"test": *\{([^}]*[ ,])?"accuracy": *([0-9.]+).*/\2/p'; }
+
+test_loss() { tr -d '\n' <"$work/$1/summary.json" | sed -nE 's/.*"test": *\{([^}]*[ ,])?"loss": *([0-9.e-]+).*/\2/p'; }
 
 # gpu_use RUN: prints the largest values that the driver reported for the GPU during the run, if it reported any.
 gpu_use() {

@@ -15,8 +15,12 @@
 #             frozen layers; `tethys predict` on the GPU gives the CPU's probabilities, to 1e-3
 #   exchange  lenet has the CPU's losses when gradients are exchanged: by NCCL, with parameter servers, and between a
 #             worker on the GPU and one on the CPU
+#   losses    a worker is killed and replaced while lenet trains: the only one, with servers; the one on the GPU and
+#             the one on the CPU, which exchange through the host; one of two on two GPUs, by NCCL, with graphs and
+#             without. Training waits for the replacement, so the loss on the test data is the undisturbed run's, to
+#             1e-3
 
-sections() { echo curves networks accuracy variants exchange; }
+sections() { echo curves networks accuracy variants exchange losses; }
 
 half_a_point=0.005
 mapfile -t on_device < <(on_device)
@@ -157,5 +161,56 @@ run_exchange() {
     exchange ps-2 '' "${servers[@]}" --set=workers=2 --hostfile="$work/mixed"
   else
     lacking "a rank on the GPU and one on the CPU" "an address of this machine besides loopback"
+  fi
+}
+
+# The number of the machine's GPUs. A trial on the CPU takes any number of workers for GPUs.
+gpus() { if [ "$device" = cuda ]; then nvidia-smi -L 2>/dev/null | grep -c '^GPU ' || true; else echo 2; fi; }
+
+# worker_process NAME INDEX: prints the process of this worker in the run $work/NAME: the one that writes to its log.
+worker_process() {
+  local process
+  for process in /proc/[0-9]*; do
+    if [ "$(readlink "$process/fd/2" 2>/dev/null)" = "$work/$1/log/worker-$2.log" ]; then
+      basename "$process"
+      return
+    fi
+  done
+}
+
+# loss NAME WORKER FLAG...: trains lenet twice with the strategy of the flags, the second time with WORKER killed after
+# some steps. Compares the losses on the test data.
+loss() {
+  local name=$1 worker=$2 training process
+  shift 2
+  local flags=(--set=max_steps="$loss_steps" --set=max_restarts=1 --set=elastic.on_loss=WAIT "${on_device[@]}" "$@")
+  train_calmly "loss.$name.undisturbed" lenet "${flags[@]}" || return 0
+  train_calmly "loss.$name" lenet "${flags[@]}" &
+  training=$!
+  while kill -0 $training 2>/dev/null && ! grep -qs '^used ' "$work/loss.$name/journal"; do sleep 0.02; done
+  process=$(worker_process "loss.$name" "$worker")
+  if [ -z "$process" ] || ! kill -KILL "$process"; then failed "$name: killed" "no process of worker $worker"; fi
+  wait $training || return 0
+  hold "$name: changes of the group" "$(grep -c '"stall_seconds"' "$work/loss.$name/summary.json")" '>=' 1 \
+    "the last stalled for $(sed -nE 's/.*"stall_seconds": *([0-9.]+).*/\1/p' "$work/loss.$name/summary.json" | tail -n 1) s"
+  hold "$name: test losses differ by" \
+    "$(awk -v a="$(test_loss "loss.$name.undisturbed")" -v b="$(test_loss "loss.$name")" \
+      'BEGIN { if (a > 0 && b > 0) { d = (a - b) / a; print d < 0 ? -d : d } }')" '<=' 1e-3
+}
+
+run_losses() {
+  local servers=(--set=strategy=parameter_server --set=strategy.parameter_server.servers=2)
+  loss ps-1 0 "${servers[@]}"
+  if mixed_hosts >"$work/mixed"; then
+    loss mixed-0 0 --set=strategy=mirrored --set=workers=2 --hostfile="$work/mixed"
+    loss mixed-1 1 --set=strategy=mirrored --set=workers=2 --hostfile="$work/mixed"
+  else
+    lacking "a rank on the GPU and one on the CPU" "an address of this machine besides loopback"
+  fi
+  if [ "$(gpus)" -ge 2 ]; then
+    loss nccl-0 0 --set=strategy=mirrored --set=workers=2
+    loss nccl-1 1 --set=strategy=mirrored --set=workers=2 --set=tuning.graph=false
+  else
+    lacking "two ranks with NCCL" "a second GPU; ranks of a job never share one"
   fi
 }

@@ -62,7 +62,8 @@ class GpuScriptTest(unittest.TestCase):
                       ("accuracy", "lenet: bf16 is below fp32 by"),
                       ("accuracy", "lenet: bf16 sums below fp32 by"),
                       ("variants", "frozen: losses differ by"), ("variants", "predict: probabilities differ by"),
-                      ("exchange", "mirrored-1: losses differ by"), ("exchange", "ps-1: losses differ by")):
+                      ("exchange", "mirrored-1: losses differ by"), ("exchange", "ps-1: losses differ by"),
+                      ("losses", "ps-1: test losses differ by"), ("losses", "nccl-1: test losses differ by")):
             self.assertEqual(rows[check], "ok", output)
 
     @unittest.skipUnless(glob.glob(f"{BUILD}/tests/**/update_bench", recursive=True), "benchmarks were not built")
