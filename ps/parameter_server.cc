@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "ps/answer_message.h"
 #include "ps/served_store.h"
 #include "ps/server_call.h"
 #include "ps/server_loop.h"
 #include "ps/shard_copies.h"
-#include "runtime/base/crc32c.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/socket.h"
@@ -68,7 +68,7 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   }
   void Record(const proto::AppliedPush& push) override;
   void Copy(Range local, int64_t version) override { copies_->Copy(local, version); }
-  void CopyAll(int64_t number, const proto::PushBook& book) override;
+  void CopyAll(int64_t number, const proto::PushBook& book) override { copies_->CopyAll(number, book); }
   void OnCopied(int64_t version);
   void Fail(const absl::Status& status) override;
 
@@ -262,10 +262,6 @@ absl::Status GrpcParameterServer::ExchangeCopies(const proto::Form& form, Nanose
   });
 }
 
-void GrpcParameterServer::CopyAll(int64_t number, const proto::PushBook& book) {
-  copies_->CopyAll(number, book);
-}
-
 void GrpcParameterServer::OnCopied(int64_t version) {
   ParameterStore& store = *served_->store;
   store.OnCopied(version, *this);
@@ -390,9 +386,7 @@ absl::Status GrpcParameterServer::OnCopy(ServerCall& call, const ReceivedMessage
   }
   TETHYS_ASSIGN_OR_RETURN(absl::optional<Frame> answer, copies_->Take(call.rank(), frame, message.payload()));
   if (!answer.has_value()) return absl::OkStatus();
-  char header[kFrameBytes];
-  answer->EncodeTo(header);
-  call.Send(MakeMessage(grpc::Slice(header, kFrameBytes), grpc::Slice()));
+  call.Send(AnswerMessage(*answer));
   return absl::OkStatus();
 }
 
@@ -423,35 +417,12 @@ void GrpcParameterServer::Reply(const ParameterReply& reply) {
   version_.store(served_->store->version(), std::memory_order_relaxed);
   // A worker whose stream is broken repeats its push or pull on a new stream.
   if (streams_[reply.worker] == nullptr) return;
-  Frame frame = AnswerFrame(reply, served_->expected.generation);
-  float* values = const_cast<float*>(served_->store->parameters()) + reply.local.begin;
-  const size_t bytes = frame.payload_bytes;
-  if (HasChecksums()) frame.payload_checksum = Crc32c({reinterpret_cast<const char*>(values), bytes});
-  char header[kFrameBytes];
-  frame.EncodeTo(header);
-
-  // In lock step, parameters do not change until every worker has its replies (ParameterStore's invariant
-  // 3), so gRPC sends the parameters from the store's memory. (An answer that is still being sent when the
-  // group is halted may change, but no worker reads it.) Otherwise, parameters may change while gRPC still
-  // sends, so they are copied (50 us for 1 MiB). A second buffer would cost the same copy, since updates are
-  // made in place.
-  const auto release = [](void* owner) { delete static_cast<std::shared_ptr<ServedStore>*>(owner); };
-  const grpc::Slice payload =
-      served_->store->lock_step()
-          ? grpc::Slice(values, bytes, release, new std::shared_ptr<ServedStore>(served_))
-          : grpc::Slice(values, bytes);
-  streams_[reply.worker]->Send(MakeMessage(grpc::Slice(header, kFrameBytes), payload));
+  streams_[reply.worker]->Send(AnswerMessage(reply, served_, served_->expected.generation, HasChecksums()));
 }
 
 void GrpcParameterServer::ReplyNorm(const NormReply& reply) {
   if (streams_[reply.worker] == nullptr) return;
-  Frame frame = AnswerFrame(reply, served_->expected.generation);
-  const absl::string_view payload(reinterpret_cast<const char*>(reply.values.data()), frame.payload_bytes);
-  if (HasChecksums()) frame.payload_checksum = Crc32c(payload);
-  char header[kFrameBytes];
-  frame.EncodeTo(header);
-  streams_[reply.worker]->Send(
-      MakeMessage(grpc::Slice(header, kFrameBytes), grpc::Slice(payload.data(), payload.size())));
+  streams_[reply.worker]->Send(AnswerMessage(reply, served_->expected.generation, HasChecksums()));
 }
 
 void GrpcParameterServer::Record(const proto::AppliedPush& push) {

@@ -77,7 +77,7 @@ void JobController::OnMessage(TaskId id, uint32_t incarnation, const proto::From
   if (message.has_applied() && id.role == proto::PS) return OnApplied(id, message.applied(), actions);
   if (message.has_heartbeat()) return OnHeartbeat(id, message.heartbeat(), now, actions);
   if (message.has_failure()) return OnFailure(id, message.failure(), now);
-  if (ending()) return;
+  if (course_.ending()) return;
   if (message.has_join()) {
     OnJoin(id, incarnation, message.join(), now, actions);
   } else if (message.has_ready()) {
@@ -181,6 +181,10 @@ void JobController::Continue(Nanoseconds now, Actions& actions) {
 }
 
 // --------------------------------------------------------------------------------------------- training
+
+void JobController::Send(TaskId id, proto::ToTask order, Actions& actions) {
+  actions.push_back(SendOrder{id, std::move(order)});
+}
 
 void JobController::StartTraining(Nanoseconds now, Actions& actions) {
   for (const TaskId id : roster_.Present(proto::WORKER)) running_.leases().Join(id.index);
@@ -317,7 +321,7 @@ void JobController::OnTookOver(Nanoseconds now, Actions& actions) {
 }
 
 void JobController::OnInterrupt(Nanoseconds now, Actions& actions) {
-  if (course_.interrupted() || ending()) return;
+  if (course_.interrupted() || course_.ending()) return;
   course_.Interrupt();
   if (!course_.training_begun()) {
     return Stop(absl::CancelledError("interrupted before training began"), TaskId(), now, actions);

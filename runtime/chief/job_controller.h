@@ -148,13 +148,11 @@ class JobController {
   void LoseFailed(Nanoseconds now, Actions& actions);  // Loses workers that have reported a failure.
   void CheckMembers(Nanoseconds now, Actions& actions);
   std::string LossText(TaskId id, const std::string& reason) const;
-  absl::Status NoWorkerIsLeft(const std::string& loss) const;
 
   // Functions that form new groups of workers (job_controller_group.cc).
   void HoldSteps(TaskId id, const proto::StepRecords& records, Nanoseconds now, Actions& actions);
   absl::Status Count(const std::vector<CountedStep>& steps, int64_t* unrecorded, Actions& actions);
   void WriteCountedPushes(Actions& actions);
-  void WriteUnreported(TaskId server, Actions& actions);
   int64_t LastStep() const;
   bool MustRegroup() const;
   bool LeavesStage(Nanoseconds now, Actions& actions);
@@ -168,8 +166,7 @@ class JobController {
   // The longest silence of a task that does not count as its loss.
   Patience PatienceFor(TaskId id) const;
   std::vector<TaskId> GivenUp(const std::vector<TaskId>& silent, Nanoseconds now) const;
-  bool SparedWithMost(TaskId id, const std::vector<TaskId>& silent, Nanoseconds patience,
-                      Nanoseconds now) const;
+  bool SparedWithMost(TaskId id, const std::vector<TaskId>& silent, Nanoseconds wait, Nanoseconds now) const;
 
   // Functions for groups of servers (job_controller_servers.cc).
   void RegroupServers(Nanoseconds now, Actions& actions);
@@ -193,15 +190,12 @@ class JobController {
   absl::Status InterruptedStatus() const;
   void Stop(absl::Status status, TaskId culprit, Nanoseconds now, Actions& actions);
   void Fail(const absl::Status& status, TaskId culprit, Nanoseconds now);
-  bool ending() const { return course_.ending(); }
   int64_t NextOrderId();
   double SecondsSinceStart(Nanoseconds now) const { return ToSeconds(now - own_.started_ns()); }
   absl::Status RestoreParts(const proto::ChiefState& state);
   absl::Status CheckStages() const;  // Checks that the stages of all parts fit together.
 
-  void Send(TaskId id, proto::ToTask order, Actions& actions) {
-    actions.push_back(SendOrder{id, std::move(order)});
-  }
+  static void Send(TaskId id, proto::ToTask order, Actions& actions);
   void ReportProgress(Nanoseconds now, Actions& actions);
   void ReportEpoch(Actions& actions);
   void ReportPulse(Nanoseconds now, Actions& actions);

@@ -88,13 +88,6 @@ void JobController::WriteCountedPushes(Actions& actions) {
   }
 }
 
-// Enters the pushes in the journal that a lost server had applied, as its copy proves, but not reported.
-void JobController::WriteUnreported(TaskId server, Actions& actions) {
-  for (const HeldPush& held : held_.TakeUnreported(server.index)) {
-    actions.push_back(WriteJournal{journal::Applied(held.server, held.push)});
-  }
-}
-
 // ------------------------------------------------------------------------------------------ the next group
 
 // Ends the present stage of the job, so that its workers can be halted. Returns false, and changes nothing,
@@ -115,7 +108,7 @@ bool JobController::LeavesStage(Nanoseconds now, Actions& actions) {
 // Halts the group if a member is lost, an exchange has failed or a replacement is ready, and forms the next
 // group once this is possible. Called whenever one of these conditions may have changed.
 void JobController::Regroup(Nanoseconds now, Actions& actions) {
-  if (!group_.active() || !course_.training_begun() || ending() || failure_.any()) return;
+  if (!group_.active() || !course_.training_begun() || course_.ending() || failure_.any()) return;
   using Stage = GroupMembership::Stage;
   if (group_.stage() == Stage::kFormed || group_.stage() == Stage::kForming) {
     if (!MustRegroup() || !LeavesStage(now, actions)) return;
@@ -194,7 +187,11 @@ void JobController::GroupFormed(Nanoseconds now, Actions& actions) {
     for (const TaskId id : roster_.Present(role)) {
       if (!losses_.Awaited(id)) continue;
       losses_.Replaced(id, now, actions);
-      if (role == proto::PS) WriteUnreported(id, actions);
+      if (role != proto::PS) continue;
+      // The lost server had applied these pushes, as its copy proves, but not reported them.
+      for (const HeldPush& held : held_.TakeUnreported(id.index)) {
+        actions.push_back(WriteJournal{journal::Applied(held.server, held.push)});
+      }
     }
   }
   const proto::GroupChange& change = group_.Changed(again, unrecorded, now, own_.started_ns());
@@ -234,12 +231,12 @@ std::vector<TaskId> JobController::GivenUp(const std::vector<TaskId>& silent, Na
 }
 
 // If most workers on leases fall silent at once, the chief is probably the one that is cut off.
-bool JobController::SparedWithMost(TaskId id, const std::vector<TaskId>& silent, Nanoseconds patience,
+bool JobController::SparedWithMost(TaskId id, const std::vector<TaskId>& silent, Nanoseconds wait,
                                    Nanoseconds now) const {
   const auto workers =
       std::count_if(silent.begin(), silent.end(), [](TaskId other) { return other.role == proto::WORKER; });
   return 2 * workers > roster_.workers_left() && workers > 1 &&
-         now - roster_.at(id).last_heard - patience <= GroupMembership::kMajorityPatience;
+         now - roster_.at(id).last_heard - wait <= GroupMembership::kMajorityPatience;
 }
 
 }  // namespace tethys

@@ -34,6 +34,13 @@ constexpr Nanoseconds kPulseInterval = 1 * kSecond;
 // The time that the chief waits for reports after timeouts.start has passed. Tasks that waited for one
 // another until then report which task they waited for; this can take seconds on a busy machine.
 constexpr Nanoseconds kReportTime = 3 * kSecond;
+
+absl::Status NoWorkerIsLeft(const std::string& loss, const proto::Job& job) {
+  return absl::UnavailableError(
+      absl::StrCat(loss, "; no worker is left, and max_restarts (", job.max_restarts(),
+                   ") is used up: start the job again with --resume to go on from the last checkpoint"));
+}
+
 }  // namespace
 
 // ---------------------------------------------------------------------------------------------- joining
@@ -53,7 +60,7 @@ absl::Status JobController::Admit(TaskId id, uint32_t incarnation, Nanoseconds n
   // A newer incarnation of a worker proves that the older one has ended, even if the chief has not noticed it
   // yet.
   const uint32_t newest = std::max(task.member.incarnation(), task.candidate);
-  if (Survives(id) && !ending() && incarnation > newest) {
+  if (Survives(id) && !course_.ending() && incarnation > newest) {
     task.candidate = incarnation;
     return absl::OkStatus();
   }
@@ -74,7 +81,7 @@ void JobController::OnJoin(TaskId id, uint32_t incarnation, const proto::Join& j
     if (!task.lost) {
       Lose(id, task.failure.empty() ? "a newer process has taken its place" : task.failure, now, actions);
     }
-    if (ending()) return;
+    if (course_.ending()) return;
     task.Begin(id, incarnation, now);
     if (course_.phase() <= JobPhase::kServerSetup) roster_.TakesPart(id);
   } else if (course_.phase() != JobPhase::kGather) {
@@ -248,12 +255,6 @@ void JobController::OnLost(TaskId id, const absl::Status& reason, Nanoseconds no
   Fail(absl::Status(reason.code(), absl::StrCat(LossText(id, why), used_up)), id, now);
 }
 
-absl::Status JobController::NoWorkerIsLeft(const std::string& loss) const {
-  return absl::UnavailableError(
-      absl::StrCat(loss, "; no worker is left, and max_restarts (", plan_.job().max_restarts(),
-                   ") is used up: start the job again with --resume to go on from the last checkpoint"));
-}
-
 void JobController::Lose(TaskId id, const std::string& reason, Nanoseconds now, Actions& actions) {
   actions.push_back(WriteJournal{journal::Lost(id.role, id.index, reason)});
   const std::string text = LossText(id, reason);
@@ -273,7 +274,7 @@ void JobController::Lose(TaskId id, const std::string& reason, Nanoseconds now, 
     return RegroupServers(now, actions);
   }
   if (roster_.workers_left() == 0 && !losses_.awaits_replacement(proto::WORKER)) {
-    return Fail(NoWorkerIsLeft(text), id, now);
+    return Fail(NoWorkerIsLeft(text, plan_.job()), id, now);
   }
   if (course_.phase() > JobPhase::kServerSetup) losses_.Fence(id, actions);
   Advance(now, actions);
@@ -307,7 +308,7 @@ void JobController::OnFailure(TaskId id, const proto::Failure& failure, Nanoseco
   absl::Status status(static_cast<absl::StatusCode>(failure.status_code()),
                       absl::StrCat(roster_.Describe(id), ": ", failure.message()));
   if (status.ok()) status = absl::UnknownError(status.message());
-  if (ending()) return;
+  if (course_.ending()) return;
   // A failure before training begins ends the job even if it befell one process only: no work is lost, and
   // the user sees the error at once.
   if (Survives(id) && course_.training_begun() && MayBefallOneProcess(status)) {
@@ -335,7 +336,7 @@ void JobController::OnGone(TaskId id, uint32_t incarnation, Nanoseconds now, Act
   TaskState& task = roster_.at(id);
   if (incarnation != task.member.incarnation() || task.lost) return;
   task.gone = true;
-  if (ending()) return OnTick(now, actions);
+  if (course_.ending()) return OnTick(now, actions);
   // The failure that the task has reported is already being handled; the end of its session adds nothing.
   if (task.failed) return;
   OnLost(id, absl::UnavailableError("its session ended"), now, actions);
@@ -343,7 +344,7 @@ void JobController::OnGone(TaskId id, uint32_t incarnation, Nanoseconds now, Act
 }
 
 void JobController::Fail(const absl::Status& status, TaskId culprit, Nanoseconds now) {
-  if (!ending()) failure_.Note(status, culprit, now);
+  if (!course_.ending()) failure_.Note(status, culprit, now);
 }
 
 void JobController::OnTick(Nanoseconds now, Actions& actions) {
@@ -407,7 +408,7 @@ void JobController::CheckMembers(Nanoseconds now, Actions& actions) {
   const std::string patience = absl::StrCat("within ", ToSeconds(start_timeout_), " s (timeouts.start)");
   if (planner_.leased() && roster_.workers_left() == 0 && !failure_.any()) {
     if (!losses_.awaits_replacement(proto::WORKER)) {
-      Fail(NoWorkerIsLeft("every worker is lost"), TaskId(), now);
+      Fail(NoWorkerIsLeft("every worker is lost", plan_.job()), TaskId(), now);
     } else if (now - losses_.last() > start_timeout_) {
       Fail(
           absl::DeadlineExceededError(absl::StrCat("every worker is lost, and none was replaced ", patience)),

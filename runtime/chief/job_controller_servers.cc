@@ -15,7 +15,7 @@ namespace tethys {
 // Halts the servers if one of them is lost, and lets them form the next group once this is possible. Called
 // whenever one of these conditions may have changed.
 void JobController::RegroupServers(Nanoseconds now, Actions& actions) {
-  if (!servers_.active() || !course_.training_begun() || ending() || failure_.any()) return;
+  if (!servers_.active() || !course_.training_begun() || course_.ending() || failure_.any()) return;
   using Stage = ServerMembership::Stage;
   if (servers_.stage() == Stage::kFormed || servers_.stage() == Stage::kForming) {
     if (!servers_.broken()) return;

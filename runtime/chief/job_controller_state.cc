@@ -95,12 +95,12 @@ absl::Status JobController::CheckStages() const {
   const bool saves = checkpoints_.state() != CheckpointCoordinator::State::kIdle;
   const bool pauses = pause_.state() != PauseCoordinator::State::kIdle;
   StateCheck check;
-  check.That(course_.in_segment() || ending() || running_.used_count() == segment.positions.count(),
+  check.That(course_.in_segment() || course_.ending() || running_.used_count() == segment.positions.count(),
              "the job is at a barrier, but the segment has unused samples");
   check.That(!course_.in_segment() || (running_.open() && segment.epoch == state_.epoch() &&
                                        segment.positions.begin == state_.position()),
              "the job trains, but no segment begins at the last barrier");
-  check.That(ending() || saves == (phase == JobPhase::kSave),
+  check.That(course_.ending() || saves == (phase == JobPhase::kSave),
              "the job saves outside the phase for saving, or is in this phase without saving");
   check.That(!pauses || (course_.interrupted() && running_.open() && !planner_.leased()),
              "a segment is paused, but no interrupt can have paused it");
@@ -108,12 +108,13 @@ absl::Status JobController::CheckStages() const {
              "the job evaluates, but the evaluation is not the last order");
   const bool regroups = phase == JobPhase::kRegroup;
   check.That(!regroups || group_.active() || servers_.active(), "a group forms, which this job never does");
-  check.That(ending() || !group_.active() || regroups == (group_.stage() != GroupMembership::Stage::kFormed),
-             "a group forms outside the phase for forming groups, or no group forms in this phase");
   check.That(
-      ending() || !servers_.active() || !regroups || servers_.stage() != ServerMembership::Stage::kFormed,
-      "the job waits for a group of servers, but none forms");
-  const bool holds = group_.active() && course_.training_begun() && !ending();
+      course_.ending() || !group_.active() || regroups == (group_.stage() != GroupMembership::Stage::kFormed),
+      "a group forms outside the phase for forming groups, or no group forms in this phase");
+  check.That(course_.ending() || !servers_.active() || !regroups ||
+                 servers_.stage() != ServerMembership::Stage::kFormed,
+             "the job waits for a group of servers, but none forms");
+  const bool holds = group_.active() && course_.training_begun() && !course_.ending();
   check.That(!holds || (held_.next() >= state_.step() && held_.newest() <= LastStep()),
              "the records that are held concern steps outside the segment");
   check.That(evaluation_.id() <= own_.order_id(), "an evaluation is newer than the last order");
