@@ -249,8 +249,8 @@ TEST_F(MirroredGroupTest, InterruptOfAJobThatWaitsForAReplacement_SavesWithTheRe
   EXPECT_EQ(saved_state_.step(), 1);
 }
 
-TEST_F(MirroredGroupTest, WorkerLossEndsAJobThatHasAWorkerOnAGpu) {
-  worker_devices_ = {proto::Device::CPU, proto::Device::CUDA};
+TEST_F(MirroredGroupTest, WorkerLossEndsAJobWhoseWorkersAreAllOnGpus) {
+  worker_devices_ = {proto::Device::CUDA, proto::Device::CUDA};
   Begin("workers: 2 strategy { mirrored {} }");
   Vanish(Worker(1));
   Tick(3);
