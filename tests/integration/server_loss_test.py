@@ -106,56 +106,60 @@ class ServerLossTest(ServerTest):
 class LeasedServerLossTest(ServerTest):
     """Workers train on while their servers form a group."""
 
+    EPOCHS = 5
+
+    def leased(self, *overrides, **options):
+        return copied(*overrides, epochs=self.EPOCHS, **options)
+
+    def lose_servers(self, run, servers):
+        run.start().wait_for_training()
+        for times, server in enumerate(servers, start=1):
+            self.kill(run, "ps", server)
+            run.wait_for(lambda: run.so_far().count("takes part again") == times, "replacement")
+
     def test_lost_servers_are_replaced_while_workers_train_on(self):
-        for name, overrides in (("asynchronous", ASYNCHRONOUS), ("pulls", PULLS), ("stale", STALE)):
-            with self.subTest(consistency=name), \
-                    copied("max_restarts=4", *overrides, "checkpoint.every_steps=10", "checkpoint.min_seconds=0",
-                           epochs=12) as run:
-                run.start().wait_for_training()
-                for times in range(1, 5):
-                    self.kill(run, "ps", random.randrange(3))
-                    run.wait_for(lambda: run.so_far().count("takes part again") == times, "replacement")
-                self.assert_ends_well(run, epochs=12)
-                self.assertEqual(len(run.summary()["server_loss"]), 4)
-                self.assertRegex(run.output, "4 servers were lost and restored from their copies")
+        saving = ["checkpoint.every_steps=10", "checkpoint.min_seconds=0"]
+        for name, overrides in (("pulls", PULLS), ("stale", STALE)):
+            with self.subTest(consistency=name), self.leased("max_restarts=2", *overrides, *saving) as run:
+                self.lose_servers(run, random.sample(range(3), 2))
+                self.assert_ends_well(run, self.EPOCHS)
+                self.assertEqual(len(run.summary()["server_loss"]), 2)
+                self.assertRegex(run.output, "2 servers were lost and restored from their copies")
 
     def test_job_without_staleness_is_bit_equal_to_an_undisturbed_run(self):
-        with copied("max_restarts=2", *NEVER_STALE, job=JOB) as whole, \
-                copied("max_restarts=2", *NEVER_STALE, job=JOB) as run:
+        with self.leased("max_restarts=2", *NEVER_STALE, job=JOB) as whole, \
+                self.leased("max_restarts=2", *NEVER_STALE, job=JOB) as run:
             whole.run()
-            run.start().wait_for_training()
-            for times, server in enumerate((0, 2), start=1):
-                self.kill(run, "ps", server)
-                run.wait_for(lambda: run.so_far().count("takes part again") == times, "replacement")
-            self.assert_ends_well(run)
+            self.lose_servers(run, (0, 2))
+            self.assert_ends_well(run, self.EPOCHS)
             self.assert_same_bits(run, whole)
 
     def test_server_that_is_lost_at_once_with_another_process_is_replaced(self):
-        for consistency in (ASYNCHRONOUS, STALE):
-            for others in ([("worker", 1)], [("chief", 0)], [("ps", 2)]):
-                with self.subTest(others=others, consistency=consistency[0]), \
-                        copied("max_restarts=2", "strategy.parameter_server.servers=4", *consistency) as run:
-                    run.start().wait_for_training()
-                    for process in (("ps", 0), *others):
-                        self.kill(run, *process)
-                    run.wait_for_output("takes part again")
-                    self.assert_ends_well(run)
+        for others in ([("worker", 1)], [("chief", 0)], [("ps", 2)]):
+            with self.subTest(others=others), \
+                    self.leased("max_restarts=2", "strategy.parameter_server.servers=4", *ASYNCHRONOUS) as run:
+                run.start().wait_for_training()
+                for process in (("ps", 0), *others):
+                    self.kill(run, *process)
+                run.wait_for_output("takes part again")
+                self.assert_ends_well(run, self.EPOCHS)
 
     def test_stopped_server_is_given_up_and_replaced(self):
-        with copied("max_restarts=1", "timeouts.worker_silence=2", *ASYNCHRONOUS) as run:
+        with self.leased("max_restarts=1", "timeouts.worker_silence=2", *ASYNCHRONOUS) as run:
             run.start().wait_for_training()
             os.kill(run.process("ps", 1), signal.SIGSTOP)
             run.wait_for_output("takes part again")
-            self.assert_ends_well(run)
+            self.assert_ends_well(run, self.EPOCHS)
 
     def test_loss_of_a_server_with_its_copy_starts_the_job_again_from_its_checkpoint(self):
-        with copied("max_restarts=4", "checkpoint.every_steps=20", "checkpoint.min_seconds=0", *ASYNCHRONOUS) as run:
+        saving = ["checkpoint.every_steps=20", "checkpoint.min_seconds=0"]
+        with self.leased("max_restarts=4", *saving, *ASYNCHRONOUS) as run:
             run.start().wait_for_training()
             run.wait_for(run.checkpoints, "checkpoint")
             for server in (0, 1):
                 self.kill(run, "ps", server)
             self.assertEqual(run.finish(), 0, run.output)
-            self.assertEqual(run.samples_used(), EPOCHS * SAMPLES)
+            self.assertEqual(run.samples_used(), self.EPOCHS * SAMPLES)
             self.assertRegex(run.output, "all processes start again from the checkpoint")
 
 
