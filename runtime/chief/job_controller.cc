@@ -91,7 +91,7 @@ void JobController::OnMessage(TaskId id, uint32_t incarnation, const proto::From
   } else if (message.has_save_done()) {
     OnSaveDone(id, message.save_done(), now, actions);
   } else if (message.has_fenced() && id.role == proto::PS) {
-    OnFenced(message.fenced(), now, actions);
+    OnFenced(id, message.fenced(), now, actions);
   } else if (message.has_formed()) {
     OnFormed(id, message.formed(), now, actions);
   } else if (message.has_halted()) {
@@ -188,6 +188,10 @@ void JobController::Send(TaskId id, proto::ToTask order, Actions& actions) {
 
 void JobController::StartTraining(Nanoseconds now, Actions& actions) {
   for (const TaskId id : roster_.Present(proto::WORKER)) running_.leases().Join(id.index);
+  // A silence that was no loss until now must not count as one by the shorter time that holds from now on.
+  for (auto& [id, task] : roster_.tasks()) {
+    if (task.last_heard != 0) task.last_heard = now;
+  }
   if (group_.active()) {
     group_.TrainingBegins();
     held_.Open(roster_.Present(proto::WORKER), state_.step());

@@ -131,7 +131,7 @@ class JobController {
   void OnSaveDone(TaskId id, const proto::SaveDone& done, Nanoseconds now, Actions& actions);
   static absl::Status CheckRecord(const proto::StepRecord& record);
   void OnApplied(TaskId id, const proto::AppliedPushes& applied, Actions& actions);
-  void OnFenced(const proto::Fenced& fenced, Nanoseconds now, Actions& actions);
+  void OnFenced(TaskId server, const proto::Fenced& fenced, Nanoseconds now, Actions& actions);
   void OnFormed(TaskId id, const proto::Formed& formed, Nanoseconds now, Actions& actions);
   void OnHalted(TaskId id, const proto::Halted& halted, Nanoseconds now, Actions& actions);
   void OnPausing(TaskId id, const proto::Pausing& pausing, Nanoseconds now, Actions& actions);

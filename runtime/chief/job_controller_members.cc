@@ -280,9 +280,9 @@ void JobController::Lose(TaskId id, const std::string& reason, Nanoseconds now, 
   Advance(now, actions);
 }
 
-void JobController::OnFenced(const proto::Fenced& fenced, Nanoseconds now, Actions& actions) {
+void JobController::OnFenced(TaskId server, const proto::Fenced& fenced, Nanoseconds now, Actions& actions) {
   const TaskId id{proto::WORKER, fenced.worker()};
-  switch (losses_.OnFenced(fenced)) {
+  switch (losses_.OnFenced(server, fenced)) {
     case TaskLosses::Answer::kNotYet:
       return;
     case TaskLosses::Answer::kLostIsFenced:

@@ -81,8 +81,14 @@ void TaskLosses::Ask(TaskId id, bool takes_part, Actions& actions) {
   question.fence.set_worker(id.index);
   question.fence.set_incarnation(roster_.at(id).member.incarnation() + (takes_part ? 0 : 1));
   question.fence.set_takes_part(takes_part);
-  question.unanswered = roster_.membership().Count(proto::PS);
+  question.unanswered = AllServers();
   SendToServers(question.fence, actions);
+}
+
+std::set<int> TaskLosses::AllServers() const {
+  std::set<int> servers;
+  for (const TaskId server : roster_.Present(proto::PS)) servers.insert(server.index);
+  return servers;
 }
 
 void TaskLosses::SendToServers(proto::Fence& fence, Actions& actions) {
@@ -103,21 +109,23 @@ std::vector<proto::Fence> TaskLosses::Fences() const {
 void TaskLosses::AskAgain(Actions& actions) {
   for (auto& [id, question] : questions_) {
     if (question.fence.incarnation() == 0) continue;
-    if (question.unanswered > 0) question.unanswered = roster_.membership().Count(proto::PS);
+    // A server answers once for each time that it was asked, and each of its answers is as good.
+    if (!question.unanswered.empty()) question.unanswered = AllServers();
     proto::ToTask order;
     *order.mutable_fence() = question.fence;
     for (const TaskId server : roster_.Present(proto::PS)) actions.push_back(SendOrder{server, order});
   }
 }
 
-TaskLosses::Answer TaskLosses::OnFenced(const proto::Fenced& fenced) {
+TaskLosses::Answer TaskLosses::OnFenced(TaskId server, const proto::Fenced& fenced) {
   const auto it = questions_.find({proto::WORKER, fenced.worker()});
   if (it == questions_.end()) return Answer::kNotYet;
   Question& question = it->second;
   // Only an answer to the latest request (proto::Fence) about this worker counts.
   const bool expected = fenced.incarnation() == question.fence.incarnation() &&
-                        fenced.takes_part() == question.fence.takes_part() && question.unanswered > 0;
-  if (!expected || --question.unanswered > 0) return Answer::kNotYet;
+                        fenced.takes_part() == question.fence.takes_part();
+  if (!expected || question.unanswered.erase(server.index) == 0) return Answer::kNotYet;
+  if (!question.unanswered.empty()) return Answer::kNotYet;
   return question.fence.takes_part() ? Answer::kEnrolled : Answer::kLostIsFenced;
 }
 
@@ -224,12 +232,12 @@ bool TaskLosses::awaits_replacement(proto::Role role) const {
 
 bool TaskLosses::asking(TaskId id) const {
   const auto it = questions_.find(id);
-  return it != questions_.end() && it->second.unanswered > 0;
+  return it != questions_.end() && !it->second.unanswered.empty();
 }
 
 bool TaskLosses::settling() const {
   return std::any_of(questions_.begin(), questions_.end(), [](const auto& entry) {
-    return entry.second.unanswered > 0 && !entry.second.fence.takes_part();
+    return !entry.second.unanswered.empty() && !entry.second.fence.takes_part();
   });
 }
 
@@ -261,7 +269,7 @@ void TaskLosses::Save(proto::LossesState& state) const {
     proto::LossesState::Question& saved = *state.add_question();
     saved.set_worker(id.index);
     *saved.mutable_fence() = question.fence;
-    saved.set_unanswered(question.unanswered);
+    saved.mutable_unanswered()->Assign(question.unanswered.begin(), question.unanswered.end());
     saved.set_lost_at_ns(question.lost_at);
   }
   *state.mutable_loss() = losses_;
@@ -280,10 +288,14 @@ absl::Status TaskLosses::Restore(const proto::LossesState& state) {
     check_worker(saved.worker());
     check.That(saved.fence().worker() == saved.worker() || saved.fence().incarnation() == 0,
                "the request about worker ", saved.worker(), " names worker ", saved.fence().worker());
-    check.Within("unanswered", saved.unanswered(), 0, roster_.membership().Count(proto::PS));
+    for (const int server : saved.unanswered()) {
+      check.That(roster_.Has({proto::PS, server}), "there is no server ", server);
+    }
     check.Time("lost_at_ns", saved.lost_at_ns());
     questions[{proto::WORKER, saved.worker()}] = {
-        .fence = saved.fence(), .unanswered = saved.unanswered(), .lost_at = saved.lost_at_ns()};
+        .fence = saved.fence(),
+        .unanswered = {saved.unanswered().begin(), saved.unanswered().end()},
+        .lost_at = saved.lost_at_ns()};
   }
   check.Time("last_ns", state.last_ns());
   check.Within("chief_loss", state.chief_loss_size(), 0, plan_.job().max_restarts());

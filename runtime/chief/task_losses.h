@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,7 @@ class TaskLosses {
   enum class Answer { kNotYet, kLostIsFenced, kEnrolled };
   // Takes a server's answer. A result other than kNotYet means that all servers have answered the last
   // request about the worker.
-  Answer OnFenced(const proto::Fenced& fenced);
+  Answer OnFenced(TaskId server, const proto::Fenced& fenced);
 
   // The last request about each worker that was lost.
   std::vector<proto::Fence> Fences() const;
@@ -90,7 +91,7 @@ class TaskLosses {
   // The last request that all servers got about one worker's loss or replacement.
   struct Question {
     proto::Fence fence;
-    int unanswered = 0;  // The number of servers that have not answered.
+    std::set<int> unanswered = {};  // The servers that have not answered.
     Nanoseconds lost_at = 0;
   };
 
@@ -101,6 +102,7 @@ class TaskLosses {
   // Describes for the user how the job goes on after the newest loss.
   std::string WhatFollows() const;
   void Ask(TaskId id, bool takes_part, Actions& actions);
+  std::set<int> AllServers() const;
   void SendToServers(proto::Fence& fence, Actions& actions);  // Sets the next round in `fence`.
   proto::WorkerLoss& LastOf(TaskId id);
 

@@ -78,6 +78,7 @@ absl::Status GradientNoise::Restore(const proto::NoiseState& state) {
     check.Count("step", saved.step());
     check.Count("epoch", saved.epoch());
     check.That(saved.records() > 0 && saved.samples() > 0, "step ", saved.step(), " has no records");
+    check.Within("records", saved.records(), 1, 1 << 20);
     check.Count("samples", saved.samples());
     const bool added = pending_
                            .emplace(saved.step(), Step{.epoch = saved.epoch(),

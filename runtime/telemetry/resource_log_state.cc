@@ -4,6 +4,11 @@
 #include "runtime/telemetry/resource_log.h"
 
 namespace tethys {
+namespace {
+
+constexpr int kMostCores = 1 << 16;  // Of a machine, so that the sum over the machines does not overflow.
+
+}  // namespace
 
 void ResourceLog::Gauge::Save(proto::ResourceLogState::Gauge& state) const {
   state.set_seconds(seconds);
@@ -31,7 +36,7 @@ void ResourceLog::Use::Save(proto::ResourceLogState::Use& state) const {
 }
 
 void ResourceLog::Use::Restore(const proto::ResourceLogState::Use& state, StateCheck& check) {
-  check.That(state.cores() >= 0, "a number of cores is negative");
+  check.Within("cores", state.cores(), 0, kMostCores);
   check.Count("samples", state.samples());
   check.That(state.gauge_size() == kQuantities, "a use of resources has ", state.gauge_size(), " gauges");
   if (!check.ok()) return;
@@ -52,7 +57,7 @@ void ResourceLog::Latest::Save(proto::ResourceLogState::Machine& state) const {
 }
 
 void ResourceLog::Latest::Restore(const proto::ResourceLogState::Machine& state, StateCheck& check) {
-  check.That(state.cores() >= 0, "a number of cores is negative");
+  check.Within("cores", state.cores(), 0, kMostCores);
   // The clock offset of a sample may make its time negative.
   check.Within("taken_ns", state.taken_ns(), -2 * StateCheck::kLatest, 2 * StateCheck::kLatest);
   check.That(state.value_size() == kQuantities, "a machine has ", state.value_size(), " values");

@@ -35,6 +35,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
@@ -95,9 +96,15 @@ TEST(SimulationTest, SimulatedJobsKeepAllInvariantsForAllSeeds) {
 
 TEST(SimulationTest, SeedsThatFoundFaultsKeepAllInvariants) {
   Totals totals;
-  for (const uint64_t seed : {2100, 2754, 4966, 5960, 64647}) {
-    const RunOptions options{.seed = seed, .kind = Kind::kCopied};
-    EXPECT_EQ(RunOne(options, totals).broken, "") << Replay(options);
+  constexpr std::pair<Kind, std::array<uint64_t, 5>> kSeeds[] = {
+      {Kind::kCopied, {2100, 2754, 4966, 5960, 64647}},
+      {Kind::kCopiedStale, {144, 164, 1176, 1338, 5443}},
+      {Kind::kCopiedAsync, {1366, 1418, 10578, 10579, 21798}}};
+  for (const auto& [kind, seeds] : kSeeds) {
+    for (const uint64_t seed : seeds) {
+      const RunOptions options{.seed = seed, .kind = kind};
+      EXPECT_EQ(RunOne(options, totals).broken, "") << Replay(options);
+    }
   }
 }
 
