@@ -97,7 +97,7 @@ class NcclOnHost : public ::testing::Test {
     });
   }
 
-  const MonotonicClock clock_;
+  MonotonicClock clock_;
   Interruption interruption_;
   FakeNccl fake_;
   bool hung_ = false;  // A thread of the product is in ncclCommAbort when the test ends.
