@@ -1,5 +1,5 @@
-// What a store that applies whole pushes knows about the copy of its shards on another server. Used by the
-// store's thread (parameter_store_copies.cc).
+// The state of the copy of a store's shards on another server, for a store that applies whole pushes. Used by
+// the store's thread (parameter_store_copies.cc).
 //
 // While a copy is on its way, the store makes no update, because the values are sent from its memory. Pushes
 // that are complete meanwhile wait, and the next copy contains the updates of all of them:
@@ -40,7 +40,7 @@ class PushLog {
 // A copy that another server is to have from now on.
 struct StoreCopy {
   int64_t number = 0;
-  proto::PushBook book;
+  proto::PushBook book = {};
 };
 
 struct CopiedPushes {

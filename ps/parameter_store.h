@@ -83,15 +83,16 @@ class ParameterStore {
   // InvalidArgument: the job has no such worker. FailedPrecondition: in lock step the worker's push, or the
   // step of this push, is incomplete and cannot be completed without the worker.
   absl::Status OnFence(const proto::Fence& fence, StoreActions& actions);
-  // With StoreConfig::copied: the copy of the shards has the values of `version`; if the store applies whole
-  // pushes, `version` is the number of the copy (StoreActions::CopyAll). Sends the answers that wait for this
-  // copy, unless they were sent already.
+  // Called if the shards have a copy (StoreConfig::copied): the copy has the values of `version`. If the
+  // store applies whole pushes, `version` is the number of the copy (StoreActions::CopyAll). Sends the
+  // answers that wait for this copy, unless they were sent already.
   void OnCopied(int64_t version, StoreActions& actions);
-  // With StoreConfig::copied and whole pushes: the number of the copy for which applied pushes wait; 0: none.
+  // The number of the copy for which applied pushes wait; 0: none. Only a store of whole pushes whose shards
+  // have a copy has such numbers.
   int64_t open_copy() const { return copied_.open ? copied_.number : 0; }
 
-  // With StoreConfig::copied and whole pushes: the newest copy, to be sent as a whole to a server that may
-  // lack it. The store makes no update until OnCopied.
+  // Returns the newest copy of a store of whole pushes, to be sent as a whole to a server that may lack it.
+  // The store makes no update until OnCopied.
   StoreCopy OfferCopy();
   // Goes on from a copy whose values the store has (ForEachShard), instead of from a checkpoint.
   // InvalidArgument: the copy is of another number of workers. Error of SetVersion.
@@ -171,7 +172,7 @@ class ParameterStore {
   // Records an applied push, if the shards have a copy once the copy contains the push.
   void NoteApplied(const proto::AppliedPush& push, StoreActions& actions);
 
-  // For whole pushes with copies (parameter_store_copies.cc).
+  // Functions for whole pushes, if the shards have a copy (parameter_store_copies.cc).
   bool copies_pushes() const { return config_.copied && !lock_step_; }
   // Makes the updates that are due after the event, and copies them; if a copy is open, once it is complete.
   absl::Status TakeEvent(const CopiedPushes::Event& event, StoreActions& actions);

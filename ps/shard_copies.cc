@@ -140,16 +140,12 @@ absl::Status ShardCopies::Join(const proto::Form& form, bool restores, Nanosecon
                             offered_ = true;
                             changed_.NotifyAll();
                           }));
-  CopySender& offers = *sender;
+  // In lock step, a copy has no book.
+  const StoreCopy copy = leased_ ? options_.offer() : StoreCopy{.number = form.step()};
   {
     MutexLock lock(sender_mu_);
     sender_ = std::move(sender);
-  }
-  if (leased_) {
-    const StoreCopy copy = options_.offer();
-    offers.Offer(copy.number, copy.book.SerializeAsString());
-  } else {
-    offers.Offer(form.step(), "");
+    sender_->Offer(copy.number, copy.book.SerializeAsString());
   }
   return Await(&ShardCopies::offered_, wait, backup_, "did not take the copy");
 }
@@ -174,8 +170,8 @@ absl::Status ShardCopies::GiveBack(const proto::Form& form, const Wait& wait) {
                             given_back_ = true;
                             changed_.NotifyAll();
                           }));
-  leased_ ? sender->Offer(*kept_->version(), kept_->Whole().book.SerializeAsString())
-          : sender->Offer(form.step(), "");
+  const StoreCopy copy = leased_ ? kept_->Whole() : StoreCopy{.number = form.step()};
+  sender->Offer(copy.number, copy.book.SerializeAsString());
   return Await(&ShardCopies::given_back_, wait, primary_, "did not take its shards back");
 }
 

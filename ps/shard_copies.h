@@ -9,9 +9,9 @@
 // has them. A server that replaces a lost server first takes its shards from its backup. Used by
 // parameter_server.cc.
 //
-// In lock step, the versions of copies are the steps of the job, and all servers of a group have the same. If
-// workers train on leases, each server counts its copies (copied_pushes.h), and a replacement goes on with
-// the newest copy.
+// The version of a copy is the step of the job in lock step, where all servers of a group have the same
+// version. If workers train on leases, each server counts its copies (copied_pushes.h), and a replacement
+// goes on with the newest copy.
 #ifndef TETHYS_PS_SHARD_COPIES_H_
 #define TETHYS_PS_SHARD_COPIES_H_
 
@@ -59,7 +59,7 @@ class ShardCopies {
   absl::StatusOr<absl::optional<Frame>> Take(int sender, const Frame& frame, PayloadPieces payload);
   // The group begins with the parameters of `version`.
   void StepBack(int64_t version) { kept_->StepBack(version); }
-  // From now on takes the server's own shards from its backup.
+  // Lets the server take its own shards from its backup from now on.
   absl::Status ExpectShards();
   // StoreActions::Copy and CopyAll.
   void Copy(Range local, int64_t version);
@@ -88,7 +88,7 @@ class ShardCopies {
   // A sender of a primary's shards to another server of the group.
   absl::StatusOr<std::unique_ptr<CopySender>> SendTo(int receiver, int primary, const proto::Group& group,
                                                      std::function<void(int64_t)> on_copied) const;
-  // What a wait for another server has to say and to heed.
+  // The limits of a wait for another server, and the group that its error names.
   struct Wait {
     const proto::Group& group;
     Nanoseconds patience = 0;

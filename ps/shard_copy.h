@@ -54,8 +54,8 @@ class ShardCopy {
   const float* values(int arena) const { return images_[newest_].arenas[arena].data(); }
   int arenas() const { return static_cast<int>(images_[0].arenas.size()); }
   const ShardLayout& layout() const { return layout_; }
-  // With books: the number of the newest complete version and its book, with all records that are left.
-  // Requires a version.
+  // The number of the newest complete version and its book, with all records that are left. Requires a
+  // version with a book.
   StoreCopy Whole() const;
 
   // The primary has stepped back to `version` (ParameterStore::StepBack). Keeps the values of this version as

@@ -44,7 +44,7 @@ class AppendQueue {
   // Queues `lines`, which must be whole lines, for writing.
   void Append(absl::string_view lines);
 
-  // What has become of the appended bytes.
+  // The state of the appended bytes.
   struct Progress {
     int64_t written = 0;    // The number of bytes that were written.
     std::string unwritten;  // The bytes that come next. The file may have some of them already.

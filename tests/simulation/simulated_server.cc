@@ -252,7 +252,8 @@ void SimulatedServer::GiveBack(std::function<void()> then) {
     to_primary_ = nullptr;
     then();
   });
-  to_primary_->Offer(*kept_->version(), leases() ? kept_->Whole().book.SerializeAsString() : "");
+  const StoreCopy copy = leases() ? kept_->Whole() : StoreCopy{.number = *kept_->version()};
+  to_primary_->Offer(copy.number, copy.book.SerializeAsString());
 }
 
 void SimulatedServer::OfferShards() {
@@ -261,12 +262,8 @@ void SimulatedServer::OfferShards() {
     OnCopied(version);
     if (joining_) SayFormed();
   });
-  if (leases()) {
-    const StoreCopy copy = store_->OfferCopy();
-    to_backup_->Offer(copy.number, copy.book.SerializeAsString());
-  } else {
-    to_backup_->Offer(course_.duty().form().step(), "");
-  }
+  const StoreCopy copy = leases() ? store_->OfferCopy() : StoreCopy{.number = course_.duty().form().step()};
+  to_backup_->Offer(copy.number, copy.book.SerializeAsString());
   if (world().Misbehaves(Fault::kServesBeforeCopy, 1)) SayFormed();
 }
 
