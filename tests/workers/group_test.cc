@@ -184,16 +184,21 @@ TEST_P(GroupTest, WorkerThatJoinsTheGroupGetsTheStateAndTheMeanStatistics) {
 
 // ----------------------------------------------------------------------------------------------- losses
 
-// Ends a worker at a random instant between 0 and `most` after `work` has begun.
-void EndWithin(Nanoseconds most, bool killed, testing::QueueSession& session, std::mt19937& random,
-               const std::function<void()>& work) {
+// Ends a worker at a random instant between 0 and `most` after `work` has begun. Returns how long `work`
+// took.
+Nanoseconds EndWithin(Nanoseconds most, bool killed, testing::QueueSession& session, std::mt19937& random,
+                      const std::function<void()>& work) {
   const auto delay = std::uniform_int_distribution<Nanoseconds>(0, most)(random);
   std::thread killer([&] {
     std::this_thread::sleep_for(std::chrono::nanoseconds(delay));
     killed ? session.Kill() : session.Fail();
   });
+  const MonotonicClock clock;
+  const Nanoseconds begin = clock.Now();
   work();
+  const Nanoseconds end = clock.Now();
   killer.join();
+  return end - begin;
 }
 
 TEST_P(GroupTest, SurvivingWorkersContinueAfterAWorkerLossAtAnyInstant) {
@@ -216,13 +221,19 @@ TEST_P(GroupTest, SurvivingWorkersContinueAfterAWorkerLossAtAnyInstant) {
       continue;
     }
     chief.PauseBetweenHalts(kMillisecond / 2);
-    EndWithin(undisturbed, /*killed=*/round % 2 == 0, chief.session(round % 3), random, train);
+    const Nanoseconds took =
+        EndWithin(undisturbed, /*killed=*/round % 2 == 0, chief.session(round % 3), random, train);
     EXPECT_EQ(chief.step(), kSteps);
-    if (chief.phases().back().members.size() == 2) ++losses;
+    if (chief.phases().back().members.size() == 2) {
+      ++losses;
+    } else {
+      // The instant was too late. On a busy machine, an earlier round may have been slower than this one.
+      undisturbed = took;
+    }
     copies += chief.behind();
     ExpectUndisturbed(plan, chief, {0, 1, 2});
   }
-  EXPECT_GT(losses, 0) << "the instants are too late";
+  EXPECT_GT(losses, 5) << "the instants are too late";
   RecordProperty("losses", losses);
   RecordProperty("copies", copies);
 }
