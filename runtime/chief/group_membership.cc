@@ -319,8 +319,9 @@ bool GroupMembership::Spared(TaskId task, const std::vector<TaskId>& silent, Nan
   return 2 * static_cast<size_t>(quiet_ones) > living.size() && quiet <= kMajorityPatience;
 }
 
-absl::optional<GroupMembership::GivenUp> GroupMembership::Overdue(Nanoseconds patience,
-                                                                  Nanoseconds now) const {
+absl::optional<TaskGivenUp> GroupMembership::Overdue(Nanoseconds to_leave, Nanoseconds to_join,
+                                                     Nanoseconds now) const {
+  const Nanoseconds patience = stage_ == Stage::kForming ? to_join : to_leave;
   const auto is_silent = [&](TaskId id) { return now - roster_.at(id).last_heard >= Roster::kSilent; };
   const std::vector<TaskId> living = Living();
   // Workers that join a group wait for its servers, which may be silent for a while (Spared).
@@ -330,13 +331,14 @@ absl::optional<GroupMembership::GivenUp> GroupMembership::Overdue(Nanoseconds pa
     const Nanoseconds asked = parts_.at(id).asked;
     const bool waits = id.role == proto::WORKER && servers_silent;
     if (asked == 0 || waits || is_silent(id) || now - asked <= patience) continue;
-    return GivenUp{id, absl::StrCat("it did not ", stage_ == Stage::kForming ? "join the new" : "leave its",
+    return TaskGivenUp{id,
+                       absl::StrCat("it did not ", stage_ == Stage::kForming ? "join the new" : "leave its",
                                     " group within ", ToSeconds(patience), " s")};
   }
   return absl::nullopt;
 }
 
-absl::optional<GroupMembership::GivenUp> GroupMembership::Blamed() const {
+absl::optional<TaskGivenUp> GroupMembership::Blamed() const {
   if (stage_ != Stage::kHalting || failures_ < kMostFailures) return absl::nullopt;
   absl::optional<TaskId> most;
   const std::vector<TaskId> living = Living();
@@ -348,8 +350,8 @@ absl::optional<GroupMembership::GivenUp> GroupMembership::Blamed() const {
     if (!most.has_value() || times >= blame_.at(*most)) most = id;
   }
   if (!most.has_value()) return absl::nullopt;
-  return GivenUp{*most,
-                 absl::StrCat("exchanges with it failed ", failures_, " times in a row (", reason_, ")")};
+  return TaskGivenUp{*most,
+                     absl::StrCat("exchanges with it failed ", failures_, " times in a row (", reason_, ")")};
 }
 
 // -------------------------------------------------------------------------------- after the group has formed

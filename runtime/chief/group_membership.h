@@ -103,15 +103,11 @@ class GroupMembership {
 
   // True if `task`, one of the `silent` tasks, is not given up yet (kHolderPatience, kMajorityPatience).
   bool Spared(TaskId task, const std::vector<TaskId>& silent, Nanoseconds silence, Nanoseconds now) const;
-  struct GivenUp {
-    TaskId task;
-    std::string why;
-  };
-  // A task that has not answered its last Halt or Form for `patience`, although it still sends messages, is
-  // not computing, and waits for no silent server.
-  absl::optional<GivenUp> Overdue(Nanoseconds patience, Nanoseconds now) const;
+  // A task that has not answered its last Halt for `to_leave`, or its last Form for `to_join`, although it
+  // still sends messages, is not computing, and waits for no silent server.
+  absl::optional<TaskGivenUp> Overdue(Nanoseconds to_leave, Nanoseconds to_join, Nanoseconds now) const;
   // After Halt: the worker that others blame most for repeated failures of exchanges.
-  absl::optional<GivenUp> Blamed() const;
+  absl::optional<TaskGivenUp> Blamed() const;
 
   // ---- after the group has formed
 

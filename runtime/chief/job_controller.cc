@@ -154,8 +154,7 @@ void JobController::Continue(Nanoseconds now, Actions& actions) {
     group_.Halt(held_.next(), now, actions);
     return Proceed(now, actions);
   }
-  if (next != Next::kReportEpoch &&
-      (servers_.stage() != ServerMembership::Stage::kFormed || servers_.broken())) {
+  if (next != Next::kReportEpoch && (!servers_.formed() || servers_.broken())) {
     course_.Regroup(false, false);
     return RegroupServers(now, actions);
   }

@@ -93,7 +93,7 @@ void JobController::OnJoin(TaskId id, uint32_t incarnation, const proto::Join& j
   task.member.set_data_address(join.data_address());
   actions.push_back(WriteJournal{journal::Member(task.member)});
   // A worker is set up once all servers are there (ServersFormed).
-  const bool waits = id.role == proto::WORKER && servers_.stage() != ServerMembership::Stage::kFormed;
+  const bool waits = id.role == proto::WORKER && !servers_.formed();
   if (roster_.late(id) && !losses_.asking(id) && !waits) SetUp({id}, now, actions);
   Advance(now, actions);
 }
@@ -287,8 +287,7 @@ void JobController::OnFenced(TaskId server, const proto::Fenced& fenced, Nanosec
       return;
     case TaskLosses::Answer::kLostIsFenced:
       losses_.Settle(id, actions);
-      if (roster_.at(id).joined && servers_.stage() == ServerMembership::Stage::kFormed)
-        SetUp({id}, now, actions);
+      if (roster_.at(id).joined && servers_.formed()) SetUp({id}, now, actions);
       break;
     case TaskLosses::Answer::kEnrolled:
       if (!roster_.late(id)) break;  // The replacement was lost while servers enrolled it.
@@ -390,20 +389,12 @@ void JobController::CheckMembers(Nanoseconds now, Actions& actions) {
                                                     patience.field, ")", overload_())),
            now, actions);
   }
-  const bool forms = group_.stage() == GroupMembership::Stage::kForming;
-  const Nanoseconds answer =
-      forms ? start_timeout_ + kReportTime : FromSeconds(plan_.job().timeouts().step());
-  if (const auto overdue = group_.Overdue(answer, now); overdue.has_value() && !failure_.any()) {
+  const Nanoseconds to_leave = FromSeconds(plan_.job().timeouts().step());
+  const Nanoseconds to_join = start_timeout_ + kReportTime;
+  for (const auto& overdue :
+       {group_.Overdue(to_leave, to_join, now), servers_.Overdue(to_leave, to_join, now)}) {
+    if (!overdue.has_value() || failure_.any()) continue;
     OnLost(overdue->task, absl::DeadlineExceededError(overdue->why), now, actions);
-  }
-  const bool servers_form = servers_.stage() == ServerMembership::Stage::kForming;
-  const Nanoseconds most_asked = servers_form ? start_timeout_ + kReportTime : answer;
-  if (const auto overdue = servers_.Overdue(most_asked, now); overdue.has_value() && !failure_.any()) {
-    OnLost(
-        *overdue,
-        absl::DeadlineExceededError(absl::StrCat("it did not ", servers_form ? "join the new" : "leave its",
-                                                 " group within ", ToSeconds(most_asked), " s")),
-        now, actions);
   }
   const std::string patience = absl::StrCat("within ", ToSeconds(start_timeout_), " s (timeouts.start)");
   if (planner_.leased() && roster_.workers_left() == 0 && !failure_.any()) {

@@ -16,8 +16,7 @@ namespace tethys {
 // whenever one of these conditions may have changed.
 void JobController::RegroupServers(Nanoseconds now, Actions& actions) {
   if (!servers_.active() || !course_.training_begun() || course_.ending() || failure_.any()) return;
-  using Stage = ServerMembership::Stage;
-  if (servers_.stage() == Stage::kFormed || servers_.stage() == Stage::kForming) {
+  if (servers_.stage() != ServerMembership::Stage::kHalting) {
     if (!servers_.broken()) return;
     if (course_.phase() == JobPhase::kSave) {
       // While a save is being opened or committed, it needs no server. It is completed first.

@@ -111,8 +111,7 @@ absl::Status JobController::CheckStages() const {
   check.That(
       course_.ending() || !group_.active() || regroups == (group_.stage() != GroupMembership::Stage::kFormed),
       "a group forms outside the phase for forming groups, or no group forms in this phase");
-  check.That(course_.ending() || !servers_.active() || !regroups ||
-                 servers_.stage() != ServerMembership::Stage::kFormed,
+  check.That(course_.ending() || !servers_.active() || !regroups || !servers_.formed(),
              "the job waits for a group of servers, but none forms");
   const bool holds = group_.active() && course_.training_begun() && !course_.ending();
   check.That(!holds || (held_.next() >= state_.step() && held_.newest() <= LastStep()),

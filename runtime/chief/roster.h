@@ -55,6 +55,12 @@ struct TaskState {
   int64_t pace() const { return step + missed; }
 };
 
+// A task that the chief counts as lost because of what it did or did not do.
+struct TaskGivenUp {
+  TaskId task;
+  std::string why;
+};
+
 // A task takes part if it is a member and its process is the one that the membership names.
 //
 // Invariant: a task takes part unless it is lost, or is a replacement that does not take part yet. If workers

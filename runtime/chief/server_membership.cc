@@ -140,12 +140,17 @@ bool ServerMembership::Spared(TaskId server, const std::vector<TaskId>& silent, 
          now - roster_.at(server).last_heard - silence <= kHolderPatience;
 }
 
-absl::optional<TaskId> ServerMembership::Overdue(Nanoseconds patience, Nanoseconds now) const {
+absl::optional<TaskGivenUp> ServerMembership::Overdue(Nanoseconds to_leave, Nanoseconds to_join,
+                                                      Nanoseconds now) const {
   if (!active_) return absl::nullopt;
+  const bool forms = stage_ == Stage::kForming;
+  const Nanoseconds patience = forms ? to_join : to_leave;
   for (const TaskId id : roster_.Present(proto::PS)) {
     const Nanoseconds asked = at(id).asked;
     const bool silent = now - roster_.at(id).last_heard >= Roster::kSilent;
-    if (!roster_.at(id).lost && asked != 0 && !silent && now - asked > patience) return id;
+    if (roster_.at(id).lost || asked == 0 || silent || now - asked <= patience) continue;
+    return TaskGivenUp{id, absl::StrCat("it did not ", forms ? "join the new" : "leave its", " group within ",
+                                        ToSeconds(patience), " s")};
   }
   return absl::nullopt;
 }

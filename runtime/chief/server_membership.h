@@ -46,6 +46,7 @@ class ServerMembership {
   // True if the job has such groups. If false, the job does not use this object.
   bool active() const { return active_; }
   Stage stage() const { return stage_; }
+  bool formed() const { return stage_ == Stage::kFormed; }
 
   // ---- events
 
@@ -71,8 +72,9 @@ class ServerMembership {
                        Nanoseconds now, Actions& actions);
   // True if the server, one of the `silent` tasks, is not given up yet (kHolderPatience).
   bool Spared(TaskId server, const std::vector<TaskId>& silent, Nanoseconds silence, Nanoseconds now) const;
-  // A server that has not answered its last Halt or Form for `patience`, although it still sends messages.
-  absl::optional<TaskId> Overdue(Nanoseconds patience, Nanoseconds now) const;
+  // A server that has not answered its last Halt for `to_leave`, or its last Form for `to_join`, although it
+  // still sends messages.
+  absl::optional<TaskGivenUp> Overdue(Nanoseconds to_leave, Nanoseconds to_join, Nanoseconds now) const;
 
   // The last lost server, which is to blame if the job cannot go on; its role is unknown if none was lost.
   TaskId last_lost() const { return last_lost_; }

@@ -39,7 +39,7 @@ void TaskLosses::Lose(TaskId id, const std::string& reason, const std::string& t
 
   const proto::Job& job = plan_.job();
   const bool enough = !FormsNewGroups(plan_) || roster_.workers_left() >= GroupRulesOf(job).least_workers;
-  const bool replaced = losses_.size() + server_losses_.size() <= most_replaced();
+  const bool replaced = static_cast<int64_t>(Unreplaced().size()) <= RestartsLeft();
   ReportLoss(id,
              absl::StrCat(text, "; ",
                           replaced ? "the worker is to be replaced"
@@ -195,39 +195,38 @@ void TaskLosses::TakesPart(TaskId id, Nanoseconds now, Actions& actions) {
   Replaced(id, now, actions);
 }
 
+int64_t TaskLosses::RestartsLeft() const {
+  int64_t used = chief_losses_.size();
+  for (const auto& [id, task] : roster_.tasks()) {
+    const uint32_t newest = std::max(task.member.incarnation(), task.candidate);
+    used += newest > 0 ? newest - 1 : 0;
+  }
+  return std::max<int64_t>(0, plan_.job().max_restarts() - used);
+}
+
+std::vector<TaskId> TaskLosses::Unreplaced() const {
+  std::vector<std::pair<double, TaskId>> lost;
+  const auto add = [&](TaskId id, const auto& loss) {
+    const TaskState& task = roster_.at(id);
+    const uint32_t newest = std::max(task.member.incarnation(), task.candidate);
+    if (task.lost && newest == loss.incarnation()) lost.emplace_back(loss.seconds(), id);
+  };
+  for (const proto::WorkerLoss& loss : losses_) add({proto::WORKER, loss.worker()}, loss);
+  for (const proto::ServerLoss& loss : server_losses_) add({proto::PS, loss.server()}, loss);
+  std::sort(lost.begin(), lost.end());
+  std::vector<TaskId> tasks;
+  for (const auto& [seconds, id] : lost) tasks.push_back(id);
+  return tasks;
+}
+
 bool TaskLosses::awaits_replacement(proto::Role role) const {
-  struct Loss {
-    double seconds = 0;
-    TaskId task;
-    uint32_t incarnation = 0;
-  };
-  std::vector<Loss> replaced;
-  for (const proto::WorkerLoss& loss : losses_) {
-    replaced.push_back({loss.seconds(), {proto::WORKER, loss.worker()}, loss.incarnation()});
+  const auto asked = [role](TaskId id) { return role == proto::ROLE_UNKNOWN || id.role == role; };
+  for (const auto& [id, task] : roster_.tasks()) {
+    if (asked(id) && task.lost && task.candidate > task.member.incarnation()) return true;
   }
-  for (const proto::ServerLoss& loss : server_losses_) {
-    replaced.push_back({loss.seconds(), {proto::PS, loss.server()}, loss.incarnation()});
-  }
-  // The launcher replaces the first most_replaced() processes that were lost. It may have noticed the losses
-  // in another order than the chief, but those whose replacement is known came first.
-  const auto is_replaced = [this](const Loss& loss) {
-    const TaskState& task = roster_.at(loss.task);
-    return std::max(task.member.incarnation(), task.candidate) > loss.incarnation;
-  };
-  std::stable_sort(replaced.begin(), replaced.end(),
-                   [](const Loss& one, const Loss& other) { return one.seconds < other.seconds; });
-  std::stable_partition(replaced.begin(), replaced.end(), is_replaced);
-  replaced.resize(std::min<size_t>(replaced.size(), most_replaced()));
-  return std::any_of(roster_.tasks().begin(), roster_.tasks().end(), [&](const auto& entry) {
-    const auto& [id, task] = entry;
-    const uint32_t incarnation = task.member.incarnation();
-    const bool asked = role == proto::ROLE_UNKNOWN || id.role == role;
-    return task.lost && asked &&
-           (task.candidate > incarnation ||
-            std::any_of(replaced.begin(), replaced.end(), [&, id = id](const Loss& loss) {
-              return loss.task == id && loss.incarnation == incarnation;
-            }));
-  });
+  std::vector<TaskId> replaced = Unreplaced();
+  replaced.resize(std::min<size_t>(replaced.size(), RestartsLeft()));
+  return std::any_of(replaced.begin(), replaced.end(), asked);
 }
 
 bool TaskLosses::asking(TaskId id) const {

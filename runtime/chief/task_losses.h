@@ -9,7 +9,7 @@
 #ifndef TETHYS_RUNTIME_CHIEF_TASK_LOSSES_H_
 #define TETHYS_RUNTIME_CHIEF_TASK_LOSSES_H_
 
-#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -69,7 +69,7 @@ class TaskLosses {
   // will start a replacement (max_restarts), or a replacement was admitted.
   bool awaits_replacement(proto::Role role = proto::ROLE_UNKNOWN) const;
   // True if the launcher would replace the next task that is lost.
-  bool can_replace() const { return losses_.size() + server_losses_.size() < most_replaced(); }
+  bool can_replace() const { return static_cast<int64_t>(Unreplaced().size()) < RestartsLeft(); }
   // A new process is the job's chief. The launcher has used one of the job's restarts for it.
   // `absent`: the seconds without a chief.
   void OnTookOver(Nanoseconds now, double absent);
@@ -97,8 +97,12 @@ class TaskLosses {
 
   // Says in a report to the launcher that the task is lost. `text`: for the user.
   void ReportLoss(TaskId id, const std::string& text, Actions& actions) const;
-  // The number of losses after which the launcher has started, or will start, a replacement.
-  int most_replaced() const { return std::max(0, plan_.job().max_restarts() - chief_losses_.size()); }
+  // The number of the job's restarts that the launcher has not used for a process that the chief knows. Each
+  // process of a task after its first has used one, even if the chief never knew its predecessor.
+  int64_t RestartsLeft() const;
+  // The lost tasks of which no newer process is known, in the order of their losses. The launcher starts a
+  // replacement for the first RestartsLeft() of them.
+  std::vector<TaskId> Unreplaced() const;
   // Describes for the user how the job goes on after the newest loss.
   std::string WhatFollows() const;
   void Ask(TaskId id, bool takes_part, Actions& actions);
