@@ -76,6 +76,17 @@ std::string GroupedText(double value, int decimals) {
   return Grouped(absl::StrFormat("%.*f", decimals, value));
 }
 
+std::string DigitsText(double value, int digits) {
+  const std::string text = absl::StrFormat("%.*g", digits, value);
+  // The rounded value decides: 999.6 with three digits is "1e+03" here.
+  const bool large = absl::StrContains(text, "e+") || (std::isfinite(value) && std::abs(value) >= 1000);
+  return large ? GroupedText(value, 0) : text;
+}
+
+std::string SignedDigitsText(double value, int digits) {
+  return absl::StrCat(std::signbit(value) ? "" : "+", DigitsText(value, digits));
+}
+
 std::string BytesText(int64_t bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);
@@ -114,10 +125,10 @@ std::string DurationText(double seconds) {
 }
 
 std::string TimeText(double seconds) {
-  const double size = std::abs(seconds);
-  if (size < 1e-3) return absl::StrFormat("%.3g µs", 1e6 * seconds);
-  if (size < 1) return absl::StrFormat("%.3g ms", 1e3 * seconds);
-  if (size < 100) return absl::StrFormat("%.3g s", seconds);
+  // The rounded value decides on the unit: no time is shown as "1,000 ms" or "100 s".
+  if (const double us = 1e6 * seconds; std::abs(us) < 999.5) return absl::StrFormat("%.3g µs", us);
+  if (const double ms = 1e3 * seconds; std::abs(ms) < 999.5) return absl::StrFormat("%.3g ms", ms);
+  if (std::abs(seconds) < 99.95) return absl::StrFormat("%.3g s", seconds);
   return DurationText(seconds);
 }
 

@@ -20,6 +20,10 @@ inline constexpr char kCostNote[] = "Costs are in the currency of the prices per
 std::string CountText(int64_t count);  // For example "54,000".
 // A finite number with `decimals` digits behind the point, at least 0: "1,234.50".
 std::string GroupedText(double value, int decimals);
+// With `digits` significant digits, between 1 and 4, but all digits before the point and no exponent if the
+// value is large: "0.35", "12,346".
+std::string DigitsText(double value, int digits);
+std::string SignedDigitsText(double value, int digits);  // For example "+0.35".
 // The names in a sentence: "A, B and C"; `last` is the word before the last of several names.
 std::string NamesText(const std::vector<std::string>& names, absl::string_view last = "and");
 // A number with its noun: "1 worker", "3 workers".

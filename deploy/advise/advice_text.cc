@@ -63,7 +63,7 @@ double RateOf(const Candidate& candidate) {
 std::string GoalText(const AdviceGoal& goal) {
   std::vector<std::string> parts;
   if (goal.deadline.has_value()) parts.push_back(absl::StrCat("the deadline of ", TimeText(*goal.deadline)));
-  if (goal.budget.has_value()) parts.push_back(absl::StrFormat("the budget of %.4g", *goal.budget));
+  if (goal.budget.has_value()) parts.push_back(absl::StrCat("the budget of ", DigitsText(*goal.budget, 4)));
   return absl::StrJoin(parts, " and ");
 }
 
@@ -73,7 +73,7 @@ std::string Sentence(const std::vector<Candidate>& candidates, const Advice& adv
                                 : absl::StrCat("Nothing meets ", GoalText(goal), "; ", NameOf(best),
                                                " comes closest to this goal");
   absl::StrAppend(&text, ": about ", TimeText(best.total()), " for the whole job");
-  if (best.cost() > 0) absl::StrAppendFormat(&text, ", cost %.3g %s", best.cost(), kCostUnit);
+  if (best.cost() > 0) absl::StrAppend(&text, ", cost ", DigitsText(best.cost(), 3), " ", kCostUnit);
   absl::StrAppend(&text, " (", RateText(RateOf(best)), " samples/s, ",
                   best.measured.empty() ? "predicted, not verified" : "measured in brief runs", "). ");
   if (advice.second >= 0) {
@@ -140,7 +140,7 @@ std::string TableOf(const std::vector<Candidate>& candidates, const std::vector<
     row.push_back(absl::StrCat(RateText(rate.low()), "-", RateText(rate.high())));
     if (measured) row.push_back(RateText(Median(candidate.measured)));
     row.push_back(TimeText(candidate.total()));
-    if (costs) row.push_back(candidate.cost() > 0 ? absl::StrFormat("%.3g", candidate.cost()) : "");
+    if (costs) row.push_back(candidate.cost() > 0 ? DigitsText(candidate.cost(), 3) : "");
   }
   return Table(columns, rows);
 }
@@ -337,8 +337,9 @@ std::string AdviceText(const std::vector<Candidate>& candidates, const Advice& a
   if (candidates[advice.best].cost() > 0 && advice.pareto.size() > 1) {
     std::vector<std::string> parts;
     for (const int index : advice.pareto) {
-      parts.push_back(absl::StrFormat("%s (%s, cost %.3g)", NameOf(candidates[index]),
-                                      TimeText(candidates[index].total()), candidates[index].cost()));
+      parts.push_back(absl::StrFormat("%s (%s, cost %s)", NameOf(candidates[index]),
+                                      TimeText(candidates[index].total()),
+                                      DigitsText(candidates[index].cost(), 3)));
     }
     absl::StrAppend(&text, "\n",
                     Wrap(absl::StrCat("According to these figures, a shorter run costs more: ",

@@ -39,9 +39,9 @@ std::string CalibrationText(const proto::Calibration& calibration) {
     const auto slowest = std::min_element(
         calibration.link().begin(), calibration.link().end(),
         [](const auto& a, const auto& b) { return a.bytes_per_second() < b.bytes_per_second(); });
-    absl::StrAppendFormat(&text, "Links\n  %d measured; the slowest, %s to %s: %.4g Mbit/s, %s one way\n",
+    absl::StrAppendFormat(&text, "Links\n  %d measured; the slowest, %s to %s: %s Mbit/s, %s one way\n",
                           calibration.link_size(), slowest->from(), slowest->to(),
-                          8e-6 * slowest->bytes_per_second(), TimeText(slowest->delay()));
+                          DigitsText(8e-6 * slowest->bytes_per_second(), 4), TimeText(slowest->delay()));
   }
   std::vector<std::vector<std::string>> rows;
   for (const proto::Anchor& anchor : calibration.anchor()) {

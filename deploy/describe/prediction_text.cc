@@ -18,9 +18,7 @@ namespace {
 
 constexpr double kShownShare = 0.01;  // Resources that limit the step by a smaller share are left out.
 
-std::string NumberText(double value) {
-  return value >= 1000 ? CountText(std::llround(value)) : absl::StrFormat("%.3g", value);
-}
+std::string NumberText(double value) { return DigitsText(value, 3); }
 
 std::string EstimateText(const proto::Estimate& estimate, const std::function<std::string(double)>& text) {
   if (estimate.low() == estimate.high()) return text(estimate.value());
@@ -76,9 +74,10 @@ std::string PredictionText(const proto::Prediction& prediction, const proto::Job
   time("epoch", prediction.has_epoch(), prediction.epoch());
   time("total", prediction.has_total(), prediction.total());
   if (prediction.has_cost()) {
-    add("cost", absl::StrFormat("%s, in the currency of the price, %.4g per hour",
-                                EstimateText(prediction.cost(), NumberText),
-                                3600 * prediction.cost().value() / prediction.total().value()));
+    add("cost",
+        absl::StrFormat("%s, in the currency of the price, %s per hour",
+                        EstimateText(prediction.cost(), NumberText),
+                        DigitsText(3600 * prediction.cost().value() / prediction.total().value(), 4)));
   }
   time("start-up", prediction.has_startup(), prediction.startup());
   time("first step", prediction.has_first_iteration(), prediction.first_iteration());

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "deploy/text.h"
 #include "proto/summary.pb.h"
 
 namespace tethys {
@@ -19,13 +20,13 @@ inline std::string QualityText(const proto::Quality& quality) {
   return absl::StrCat(text, absl::StrFormat("loss %.4f", quality.loss()));
 }
 
-// The cost of a run: "0.264, 0.139 an epoch, in the currency of the price, 3600 per hour"; the cost of an
+// The cost of a run: "0.264, 0.139 an epoch, in the currency of the price, 3,600 per hour"; the cost of an
 // epoch is left out if it is not known.
 inline std::string CostText(const proto::Cost& cost) {
-  std::string text = absl::StrFormat("%.4g", cost.run());
-  if (cost.epoch() > 0) absl::StrAppendFormat(&text, ", %.4g an epoch", cost.epoch());
-  return absl::StrCat(
-      text, absl::StrFormat(", in the currency of the price, %.4g per hour", cost.price_per_hour()));
+  std::string text = DigitsText(cost.run(), 4);
+  if (cost.epoch() > 0) absl::StrAppend(&text, ", ", DigitsText(cost.epoch(), 4), " an epoch");
+  return absl::StrCat(text, ", in the currency of the price, ", DigitsText(cost.price_per_hour(), 4),
+                      " per hour");
 }
 
 }  // namespace tethys

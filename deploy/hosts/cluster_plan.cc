@@ -47,7 +47,7 @@ absl::Status CheckPrecision(const HostEntry& host, const proto::Job& job) {
 }
 
 std::string PriceText(const HostEntry& host) {
-  return host.price_per_hour ? absl::StrFormat("%.4g", *host.price_per_hour) : "-";
+  return host.price_per_hour ? DigitsText(*host.price_per_hour, 4) : "-";
 }
 
 }  // namespace
@@ -140,7 +140,8 @@ std::string ClusterTable(const ClusterPlan& plan) {
   }
   std::string text = Table(columns, rows);
   if (plan.PricePerHour() > 0)
-    absl::StrAppendFormat(&text, "price per hour of the used hosts together: %.4g\n", plan.PricePerHour());
+    absl::StrAppend(&text, "price per hour of the used hosts together: ", DigitsText(plan.PricePerHour(), 4),
+                    "\n");
   return absl::StrCat(text, ChiefAloneText(plan));
 }
 

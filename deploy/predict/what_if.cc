@@ -134,7 +134,7 @@ class Supposing {
     if (what_if_.price.has_value()) {
       for (HostEntry& host : made_.hosts) host.price_per_hour = *what_if_.price;
       made_.price_here = *what_if_.price;
-      parts_.push_back(absl::StrFormat("%.4g per hour for each host", *what_if_.price));
+      parts_.push_back(absl::StrCat(DigitsText(*what_if_.price, 4), " per hour for each host"));
     }
     made_.text = absl::StrJoin(parts_, ", ");
     return std::move(made_);
@@ -420,9 +420,10 @@ void ScaleSpeed(double factor, proto::Calibration& calibration) {
 
 std::string LinkRateText(double bytes_per_second) {
   const double bits = 8 * bytes_per_second;
-  if (bits >= 1e9) return absl::StrFormat("%.3g Gbit/s", bits / 1e9);
-  if (bits >= 1e6) return absl::StrFormat("%.3g Mbit/s", bits / 1e6);
-  return absl::StrFormat("%.3g kbit/s", bits / 1e3);
+  // The rounded rate decides on the unit.
+  if (bits >= 999.5e6) return absl::StrCat(DigitsText(bits / 1e9, 3), " Gbit/s");
+  if (bits >= 999.5e3) return absl::StrCat(DigitsText(bits / 1e6, 3), " Mbit/s");
+  return absl::StrCat(DigitsText(bits / 1e3, 3), " kbit/s");
 }
 
 }  // namespace tethys

@@ -142,7 +142,7 @@ std::string CsvHeader(absl::Span<const Variation> variations) {
 
 // Three significant digits, because costs span many orders of magnitude.
 std::string CostText(const ReportValue& value) {
-  return value.count() == 0 ? kNothing : absl::StrFormat("%.3g", value.mean());
+  return value.count() == 0 ? kNothing : DigitsText(value.mean(), 3);
 }
 
 bool AnyMeanIou(absl::Span<const RunRecord> runs) {

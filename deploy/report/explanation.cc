@@ -103,8 +103,9 @@ std::string WhereTimeWent(const Subject& subject) {
     absl::StrAppend(&text, PartText(variant.record_stall_seconds(), whole),
                     " to wait until the records of its steps were sent to the chief, ");
   }
-  absl::StrAppendFormat(&text, "and %.3g s for all else (%supdates, ends of epochs).",
-                        std::max(0.0, RestSeconds(variant, named)), named.data ? "" : "data, ");
+  absl::StrAppendFormat(&text, "and %s s for all else (%supdates, ends of epochs).",
+                        DigitsText(std::max(0.0, RestSeconds(variant, named)), 3),
+                        named.data ? "" : "data, ");
   return text;
 }
 
@@ -114,17 +115,17 @@ std::string WhatDiffers(const ReportVariant& best, const ReportVariant& rival) {
     return "The difference in training time between the two variants is within noise, so there is nothing to "
            "explain.";
   }
-  const double compute = rival.compute_seconds().mean() - best.compute_seconds().mean();
-  const double exchange = rival.exchange_seconds().mean() - best.exchange_seconds().mean();
+  const auto part = [&](const ReportValue& (ReportVariant::*seconds)() const) {
+    return SignedDigitsText((rival.*seconds)().mean() - (best.*seconds)().mean(), 3);
+  };
   const Named named = NamedParts({&best, &rival});
   std::string others;
   if (named.data) {
-    absl::StrAppendFormat(&others, "getting batches of data %+.3g s, ",
-                          rival.data_seconds().mean() - best.data_seconds().mean());
+    absl::StrAppend(&others, "getting batches of data ", part(&ReportVariant::data_seconds), " s, ");
   }
   if (named.records) {
-    absl::StrAppendFormat(&others, "waiting to send records of steps %+.3g s, ",
-                          rival.record_stall_seconds().mean() - best.record_stall_seconds().mean());
+    absl::StrAppend(&others, "waiting to send records of steps ", part(&ReportVariant::record_stall_seconds),
+                    " s, ");
   }
   const double rest = RestSeconds(rival, named) - RestSeconds(best, named);
   const bool single = std::min(best.seconds().count(), rival.seconds().count()) < 2;
@@ -133,9 +134,11 @@ std::string WhatDiffers(const ReportVariant& best, const ReportVariant& rival) {
                                            : absl::StrCat(" These are wall-clock times, and ", doubt,
                                                           ": the times may include waiting for a core.");
   return absl::StrFormat(
-      "So the difference of %.3g s in training time consists of: computing %+.3g s, waiting for the "
-      "exchange %+.3g s, %sall else %+.3g s%s.%s",
-      rival.seconds().mean() - best.seconds().mean(), compute, exchange, others, rest,
+      "So the difference of %s s in training time consists of: computing %s s, waiting for the exchange %s "
+      "s, %sall "
+      "else %s s%s.%s",
+      DigitsText(rival.seconds().mean() - best.seconds().mean(), 3), part(&ReportVariant::compute_seconds),
+      part(&ReportVariant::exchange_seconds), others, SignedDigitsText(rest, 3),
       single ? "; one run of each variant cannot show how much of the difference is chance" : "", remark);
 }
 
@@ -143,8 +146,9 @@ std::string EndsOfEpochs(const std::vector<Subject>& subjects) {
   std::vector<std::string> barrier, validation;
   for (const Subject& subject : subjects) {
     const proto::Timing& timing = subject.variant->summary().timing();
-    barrier.push_back(absl::StrFormat("%.2g s with %s", timing.barrier_seconds(), subject.name));
-    validation.push_back(absl::StrFormat("%.2g s with %s", timing.validation_seconds(), subject.name));
+    barrier.push_back(absl::StrFormat("%s s with %s", DigitsText(timing.barrier_seconds(), 2), subject.name));
+    validation.push_back(
+        absl::StrFormat("%s s with %s", DigitsText(timing.validation_seconds(), 2), subject.name));
   }
   return absl::StrCat("Of the training time, waiting for the last worker at the ends of epochs took ",
                       absl::StrJoin(barrier, " and "),
@@ -169,8 +173,8 @@ std::string BusiestMachine(const ReportVariant& variant) {
   const auto most = std::max_element(machines.begin(), machines.end(),
                                      [&](const auto& a, const auto& b) { return traffic(a) < traffic(b); });
   if (traffic(*most) <= 0) return "";
-  return absl::StrFormat(" (the processes of this variant on %s: %.3g MB/s over TCP)", most->host(),
-                         traffic(*most));
+  return absl::StrFormat(" (the processes of this variant on %s: %s MB/s over TCP)", most->host(),
+                         DigitsText(traffic(*most), 3));
 }
 
 std::string WhatMoved(const std::vector<Subject>& subjects) {
@@ -184,7 +188,7 @@ std::string WhatMoved(const std::vector<Subject>& subjects) {
       parts.push_back(absl::StrCat("nothing with ", subject.name));
       continue;
     }
-    parts.push_back(absl::StrFormat("%.4g KiB with %s%s%s", bytes / 1024, subject.name,
+    parts.push_back(absl::StrFormat("%s KiB with %s%s%s", DigitsText(bytes / 1024, 4), subject.name,
                                     ExchangeText(*subject.variant), BusiestMachine(*subject.variant)));
   }
   if (!any) return "";
@@ -202,8 +206,8 @@ std::string Staleness(const std::vector<Subject>& subjects) {
     }
     absl::StrAppend(&text, text.empty() ? "" : " ",
                     absl::StrFormat("With %s, when a gradient was applied, the parameters from which it was "
-                                    "computed were %.2g updates old on average, %d at most.",
-                                    subject.name, communication.mean_staleness(), most));
+                                    "computed were %s updates old on average, %d at most.",
+                                    subject.name, DigitsText(communication.mean_staleness(), 2), most));
   }
   const bool accuracy_differs = subjects.size() == 2 && subjects[0].variant->test_accuracy().count() > 0 &&
                                 subjects[1].variant->test_accuracy().count() > 0 &&
@@ -229,10 +233,10 @@ std::string SlowWorker(const Subject& subject) {
   const double median = ranks[ranks.size() / 2].compute_us();
   if (median <= 0 || slowest.compute_us() <= kStraggler * median) return "";
   return absl::StrFormat(
-      "With %s the other workers waited for worker %d%s, whose own work in a step takes %.2g times as long "
+      "With %s the other workers waited for worker %d%s, whose own work in a step takes %s times as long "
       "as the median of all workers.",
       subject.name, slowest.rank(), slowest.host().empty() ? "" : " on " + slowest.host(),
-      slowest.compute_us() / median);
+      DigitsText(slowest.compute_us() / median, 2));
 }
 
 std::string CpuText(const Subject& subject) {

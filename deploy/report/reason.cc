@@ -124,15 +124,16 @@ std::string MainDifference(const ReportVariant& a, const ReportVariant& b) {
   const double between = slow.seconds().mean() - fast.seconds().mean();
   if (more < kMain * between) {
     return absl::StrFormat(
-        "None of these parts alone accounts for most of the %.2g s by which the training times differ.",
-        between);
+        "None of these parts alone accounts for most of the %s s by which the training times differ.",
+        DigitsText(between, 2));
   }
-  const std::string takes = absl::StrFormat("%s takes %.2g s longer, because ", NameInText(slow), between);
+  const std::string takes =
+      absl::StrFormat("%s takes %s s longer, because ", NameInText(slow), DigitsText(between, 2));
   if (largest.seconds != kComputing.seconds) {
-    return absl::StrFormat("%sit waits %.2g s more for %s.", takes, more, largest.limit);
+    return absl::StrFormat("%sit waits %s s more for %s.", takes, DigitsText(more, 2), largest.limit);
   }
   const bool fewer = slow.workers() < fast.workers();
-  return absl::StrFormat("%sit computes %.2g s more%s.", takes, more,
+  return absl::StrFormat("%sit computes %s s more%s.", takes, DigitsText(more, 2),
                          fewer ? ": fewer workers share the samples" : "");
 }
 
@@ -170,8 +171,8 @@ std::string AccuracyReason(const proto::Report& report, const ReportVariant& a, 
   std::vector<std::string> causes;
   if (less.staleness().mean() > 0) {
     causes.push_back(
-        absl::StrFormat("its gradients were computed from parameters that were %.2g updates old on average",
-                        less.staleness().mean()));
+        absl::StrFormat("its gradients were computed from parameters that were %s updates old on average",
+                        DigitsText(less.staleness().mean(), 2)));
   }
   const bool both_normalise = less.normalised_samples() > 0 && more.normalised_samples() > 0;
   if (both_normalise && less.normalised_samples() != more.normalised_samples()) {

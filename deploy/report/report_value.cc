@@ -206,7 +206,7 @@ std::string MeanText(const ReportValue& value, double scale) {
   if (const absl::optional<Interval> interval = IntervalOf(value); interval.has_value()) {
     return WithInterval(mean, {interval->low * scale, interval->high * scale});
   }
-  return std::abs(mean) < 1000 ? absl::StrFormat("%.3g", mean) : GroupedText(mean, 0);
+  return DigitsText(mean, 3);
 }
 
 std::string SecondsText(const ReportValue& seconds) { return MeanText(seconds) + " s"; }

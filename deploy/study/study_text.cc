@@ -37,10 +37,7 @@ std::string LatexText(const std::string& text) {
                                     {"~", "\\~{}"}});
 }
 
-// Four significant digits, without an exponent for common sizes.
-std::string Digits(double value) {
-  return std::abs(value) >= 1000 ? GroupedText(value, 0) : absl::StrFormat("%.4g", value);
-}
+std::string Digits(double value) { return DigitsText(value, 4); }
 
 // A mean with its interval, as kIntervalNote explains: "12.3 ± 0.4".
 std::string ValueText(const proto::StudyCellValue& value, double scale, const char* plus_minus) {

@@ -77,9 +77,9 @@ std::string SweepMarkdown(const proto::Sweep& sweep) {
         "|--:|--:|--:|--:|--:|--:|--:|\n");
     for (const proto::BatchTime& time : curve.time()) {
       absl::StrAppendFormat(
-          &text, "| %d | %.4g | %.4g | %.3g | %.3g | %.3g | %s |\n", time.batch(), time.step() * 1e3,
-          static_cast<double>(time.batch()) / time.step(), time.forward() * 1e3, time.backward() * 1e3,
-          time.update() * 1e3,
+          &text, "| %d | %s | %s | %s | %s | %s | %s |\n", time.batch(), DigitsText(time.step() * 1e3, 4),
+          DigitsText(static_cast<double>(time.batch()) / time.step(), 4), DigitsText(time.forward() * 1e3, 3),
+          DigitsText(time.backward() * 1e3, 3), DigitsText(time.update() * 1e3, 3),
           time.measured_bytes() == 0 ? "–" : absl::StrFormat("%.1f", time.measured_bytes() / 1048576.0));
     }
   }

@@ -20,16 +20,13 @@ constexpr int kMostSegmentsInWords = 4;
 // A share with two significant digits and no exponent: "3 %", "120 %".
 std::string ShareText(double share) {
   const double percent = 100 * share;
-  return absl::StrCat(std::abs(percent) < 100 ? absl::StrFormat("%.2g", percent) : GroupedText(percent, 0),
-                      " %");
+  return absl::StrCat(DigitsText(percent, 2), " %");
 }
 std::string SignedShareText(double share) { return absl::StrCat(share < 0 ? "" : "+", ShareText(share)); }
 
 double Rate(const proto::BatchTime& time) { return static_cast<double>(time.batch()) / time.step(); }
 
-std::string RateText(double rate) {
-  return rate < 1000 ? absl::StrFormat("%.3g", rate) : CountText(std::llround(rate));
-}
+std::string RateText(double rate) { return DigitsText(rate, 3); }
 
 // True if two rates differ by more than their errors explain, with 95 % confidence.
 bool IsSlower(const proto::BatchTime& slower, const proto::BatchTime& faster) {

@@ -35,7 +35,22 @@ TEST(TextTest, ShowsDurationsAsOnClock) {
   EXPECT_EQ(TimeText(0.004213), "4.21 ms");
   EXPECT_EQ(TimeText(3.4), "3.4 s");
   EXPECT_EQ(TimeText(754), "12:34");
+  EXPECT_EQ(TimeText(0.0009996), "1 ms");
+  EXPECT_EQ(TimeText(0.9996), "1 s");
+  EXPECT_EQ(TimeText(-0.9996), "-1 s");
+  EXPECT_EQ(TimeText(99.96), "1:40");
   EXPECT_EQ(DurationText(std::numeric_limits<double>::quiet_NaN()), "0:00");
+}
+
+TEST(TextTest, ShowsSignificantDigitsWithoutExponent) {
+  EXPECT_EQ(DigitsText(0.034567, 2), "0.035");
+  EXPECT_EQ(DigitsText(12.34, 3), "12.3");
+  EXPECT_EQ(DigitsText(123.4, 2), "123");
+  EXPECT_EQ(DigitsText(999.6, 3), "1,000");
+  EXPECT_EQ(DigitsText(-12345.6, 4), "-12,346");
+  EXPECT_EQ(DigitsText(std::numeric_limits<double>::infinity(), 3), "inf");
+  EXPECT_EQ(SignedDigitsText(1234, 3), "+1,234");
+  EXPECT_EQ(SignedDigitsText(-0.5, 3), "-0.5");
 }
 
 TEST(TextTest, TruncatesByColumnsNotBytes) {

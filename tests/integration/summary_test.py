@@ -198,7 +198,7 @@ class ResourcesTest(TethysTest):
             self.assertAlmostEqual(summary["cost"]["run"], summary["timing"]["total_seconds"])
             seconds = summary["timing"]["training_seconds"] + summary["timing"]["validation_seconds"]
             self.assertAlmostEqual(summary["cost"]["epoch"], seconds / 2)
-            self.assertRegex(run.output, r"; cost \S+, \S+ an epoch, in the currency of the price, 3600 per hour")
+            self.assertRegex(run.output, r"; cost \S+, \S+ an epoch, in the currency of the price, 3,600 per hour")
 
 
 class RunsTest(unittest.TestCase):
