@@ -64,18 +64,19 @@ std::shared_ptr<float> AllocateBytes(int64_t bytes) {
 
 int64_t InstalledMemory() { return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE); }
 
+int64_t UsableMemory() { return WithinGroup(InstalledMemory()); }
+
 absl::StatusOr<Arena> Arena::Allocate(int64_t size) {
   Arena arena;
   if (size == 0) return arena;
   const int64_t bytes = AlignUp(size) * static_cast<int64_t>(sizeof(float));
-  const int64_t installed = WithinGroup(InstalledMemory());
   // Requests for more than the installed memory fail here, because Linux may grant such a request, and later
   // kill the process that writes to the memory.
-  if (bytes <= installed) arena.data_ = AllocateBytes(bytes);
+  if (bytes < kUncheckedBytes || bytes <= UsableMemory()) arena.data_ = AllocateBytes(bytes);
   if (arena.data_ == nullptr) {
     return absl::ResourceExhaustedError(absl::StrCat("needs ", bytes >> 20,
                                                      " MiB of memory in one piece; this host has ",
-                                                     installed >> 20, " MiB in all"));
+                                                     UsableMemory() >> 20, " MiB in all"));
   }
   std::memset(arena.data_.get(), 0, static_cast<size_t>(bytes));
   arena.size_ = size;

@@ -15,6 +15,11 @@ namespace tethys {
 
 // Bytes of memory installed in this host, used or free.
 int64_t InstalledMemory();
+// Bytes of memory that this process may use: of the installed memory, as much as its control group allows.
+// Reads files.
+int64_t UsableMemory();
+// Allocations of fewer bytes are not compared with UsableMemory, which takes longer than such an allocation.
+inline constexpr int64_t kUncheckedBytes = 1 << 20;
 
 class Arena {
  public:

@@ -140,7 +140,7 @@ TEST(SweepFilesTest, WrittenSweepIsReadBackAndEscapedInPages) {
   const std::string markdown = *ReadFile(directory.Path("report.md"));
   EXPECT_THAT(markdown, HasSubstr("# Step time by batch size: vgg &lt;/script>"));
   EXPECT_THAT(markdown, HasSubstr("\n## slave\\|1"));
-  EXPECT_THAT(markdown, HasSubstr("| 16 | 2.6 | 6154 |"));
+  EXPECT_THAT(markdown, HasSubstr("| 16 | 2.6 | 6,154 |"));
   const std::string page = *ReadFile(directory.Path("report.html"));
   EXPECT_THAT(page, Not(HasSubstr("vgg </script>")));
   EXPECT_THAT(page, HasSubstr("vgg \\u003c/script"));
