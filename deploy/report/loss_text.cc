@@ -78,9 +78,30 @@ double StoodStill(const proto::RunSummary& summary) {
 std::string AttemptsText(const proto::RunSummary& summary) {
   if (summary.attempt_size() < 2) return "";
   int64_t again = 0;
-  for (const proto::Attempt& attempt : summary.attempt()) again += attempt.steps_again();
-  return absl::StrCat("over ", summary.attempt_size(), " attempts",
-                      again > 0 ? absl::StrCat(", which repeated ", PluralText(again, "step")) : "");
+  proto::Attempt earlier;  // The sums over all attempts but the last.
+  for (const proto::Attempt& attempt : summary.attempt()) {
+    again += attempt.steps_again();
+    if (&attempt == &*summary.attempt().rbegin()) break;
+    earlier.set_lost_workers(earlier.lost_workers() + attempt.lost_workers());
+    earlier.set_lost_servers(earlier.lost_servers() + attempt.lost_servers());
+    earlier.set_lost_chiefs(earlier.lost_chiefs() + attempt.lost_chiefs());
+  }
+  const std::string outlived = OutlivedText(earlier);
+  return absl::StrCat(
+      "over ", summary.attempt_size(), " attempts",
+      again > 0 ? absl::StrCat(", which repeated ", PluralText(again, "step")) : "",
+      outlived.empty() ? "" : absl::StrCat("; the attempts before the last outlived ", outlived));
+}
+
+std::string OutlivedText(const proto::Attempt& attempt) {
+  std::vector<std::string> parts;
+  const auto add = [&parts](int count, const char* what) {
+    if (count > 0) parts.push_back(PluralText(count, what));
+  };
+  add(attempt.lost_workers(), "lost worker");
+  add(attempt.lost_servers(), "lost server");
+  add(attempt.lost_chiefs(), "lost chief");
+  return NamesText(parts);
 }
 
 std::string LostText(int64_t workers) {

@@ -14,8 +14,12 @@ namespace tethys {
 // (RunSummary.group_change).
 double StoodStill(const proto::RunSummary& summary);
 
-// "over 3 attempts, which made 175 steps again"; empty if the run had one attempt.
+// "over 3 attempts, which repeated 175 steps; the attempts before the last outlived 2 lost workers"; empty if
+// the run had one attempt.
 std::string AttemptsText(const proto::RunSummary& summary);
+
+// "2 lost workers and 1 lost chief"; empty if no process was lost while the attempt went on.
+std::string OutlivedText(const proto::Attempt& attempt);
 
 // "2 workers were lost".
 std::string LostText(int64_t workers);

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "deploy/report/loss_text.h"
 #include "deploy/text.h"
 #include "runtime/data/data_format.h"
 #include "runtime/job/job.h"
@@ -29,6 +30,9 @@ std::string DescribeAttempts(const proto::RunSummary& summary) {
     if (!attempt.ending().empty()) absl::StrAppend(&part, ", until ", attempt.ending());
     if (attempt.steps_again() > 0) {
       absl::StrAppend(&part, " (", PluralText(attempt.steps_again(), "update"), " repeated later)");
+    }
+    if (const std::string outlived = OutlivedText(attempt); !outlived.empty()) {
+      absl::StrAppend(&part, ", outlived ", outlived);
     }
     parts.push_back(std::move(part));
   }

@@ -107,6 +107,7 @@ proto::Attempt JobController::OwnAttempt(Nanoseconds now) const {
   attempt.set_total_seconds(SecondsSinceStart(now));
   attempt.set_training_seconds(own_.training_seconds());
   attempt.set_validation_seconds(own_.validation_seconds());
+  losses_.FillAttempt(attempt);
   return attempt;
 }
 

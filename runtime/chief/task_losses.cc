@@ -250,6 +250,12 @@ bool TaskLosses::LostChiefSince(Nanoseconds time) const {
   return !chief_losses_.empty() && started_ + FromSeconds(chief_losses_.rbegin()->seconds()) >= time;
 }
 
+void TaskLosses::FillAttempt(proto::Attempt& attempt) const {
+  attempt.set_lost_workers(losses_.size());
+  attempt.set_lost_servers(server_losses_.size());
+  attempt.set_lost_chiefs(chief_losses_.size());
+}
+
 void TaskLosses::FillSummary(proto::RunSummary& summary) const {
   *summary.mutable_worker_loss() = losses_;
   *summary.mutable_server_loss() = server_losses_;

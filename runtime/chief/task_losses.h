@@ -81,6 +81,8 @@ class TaskLosses {
   bool settling() const;
   // Time of the last loss; 0: no loss.
   Nanoseconds last() const { return last_; }
+  // Sets the numbers of lost processes that the attempt outlived.
+  void FillAttempt(proto::Attempt& attempt) const;
   void FillSummary(proto::RunSummary& summary) const;
 
   void Save(proto::LossesState& state) const;

@@ -86,6 +86,8 @@ class RestartTest(TethysTest):
             self.kill(run, "ps", 0)
             self.assertEqual(run.finish(), 1, run.output)
             self.assertIn("go on from step", run.output)
+            # The worker was lost in the first of the two attempts, which outlived the loss.
+            self.assertEqual([attempt.get("lost_workers", 0) for attempt in run.summary()["attempt"]], [1, 0])
             self.assert_nothing_runs(run)
 
     def test_loss_of_all_workers_starts_a_mirrored_job_again(self):

@@ -66,6 +66,17 @@ TEST(LossText, LostServersThatWereRestoredFromTheirCopiesAreReported) {
             "for 250 ms in all");
 }
 
+TEST(LossText, AttemptsBeforeTheLastTellWhatTheyOutlived) {
+  EXPECT_EQ(AttemptsText(Summary("attempt { lost_workers: 1 }")), "");
+  EXPECT_EQ(AttemptsText(Summary("attempt { steps_again: 3 } attempt { lost_workers: 1 }")),
+            "over 2 attempts, which repeated 3 steps");
+  EXPECT_EQ(AttemptsText(Summary(
+                R"(attempt { lost_workers: 1 lost_chiefs: 1 } attempt { lost_workers: 1 lost_servers: 3 }
+                                    attempt { lost_workers: 1 })")),
+            "over 3 attempts; the attempts before the last outlived 2 lost workers, 3 lost servers and 1 "
+            "lost chief");
+}
+
 TEST(LossText, WorkerGroupFormedAgainWithoutALostWorker_IsReported) {
   const proto::RunSummary summary = Summary(R"(
     group_change { seconds: 3 step: 7 worker: [ 0, 1 ] stall_seconds: 0.5 cause: "worker 1: the exchange failed" })");
