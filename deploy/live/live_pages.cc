@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "deploy/live/expectation_file.h"
 #include "deploy/live/live_server.h"
 #include "deploy/report/page_parts.h"
 #include "runtime/base/file.h"
@@ -60,13 +61,18 @@ absl::Status CheckWatchable(const std::string& run_dir) {
                                                  "version of tethys that made it"));
 }
 
-WatchedRun::WatchedRun(std::string run_dir, std::string job, absl::optional<proto::Expectation> expectation,
-                       FindLeftRun find_left)
+WatchedRun::WatchedRun(std::string run_dir, std::string job, FindLeftRun find_left)
     : run_dir_(std::move(run_dir)),
       job_(std::move(job)),
       reader_(run_dir_),
       fold_(RandomNonce()),
       find_left_(std::move(find_left)) {
+  ReadPrediction();
+}
+
+void WatchedRun::ReadPrediction() {
+  absl::optional<proto::Expectation> expectation;
+  if (auto read = ReadExpectation(run_dir_); read.ok()) expectation = *std::move(read);
   fold_.Expect(std::move(expectation));
 }
 
@@ -80,6 +86,8 @@ void WatchedRun::Read() {
       },
       [&](const proto::ProgressEvent& event) {
         fold_.Add(event);
+        // The attempt that begins may have other numbers of processes, hence another prediction.
+        if (event.has_listening()) ReadPrediction();
         changed = true;
       });
   const bool was_left = left_.has_value();

@@ -97,14 +97,13 @@ class TcpLiveServer final : public LiveServer {
  public:
   // `metrics`: the listening socket for metrics; invalid if there is none.
   TcpLiveServer(FileDescriptor view, int port, FileDescriptor metrics,
-                absl::optional<HostPort> metrics_address, const LiveServerOptions& options,
-                absl::optional<proto::Expectation> expectation)
+                absl::optional<HostPort> metrics_address, const LiveServerOptions& options)
       : view_(std::move(view)),
         metrics_(std::move(metrics)),
         port_(port),
         metrics_address_(std::move(metrics_address)),
         clock_(options.clock != nullptr ? *options.clock : machine_clock_),
-        run_(options.run_dir, options.job, std::move(expectation), options.find_left),
+        run_(options.run_dir, options.job, options.find_left),
         pages_(run_, options.token, port, options.metrics_token) {}
 
   int port() const override { return port_; }
@@ -194,12 +193,8 @@ absl::StatusOr<FileDescriptor> ListenAt(const HostPort& address, const char* rem
 
 absl::StatusOr<std::unique_ptr<LiveServer>> LiveServer::Create(const LiveServerOptions& options) {
   TETHYS_RETURN_IF_ERROR(CheckWatchable(options.run_dir));
-  absl::optional<proto::Expectation> expectation;
-  if (absl::StatusOr<proto::Expectation> read = ReadExpectation(options.run_dir); read.ok()) {
-    expectation = *std::move(read);
-  } else if (!absl::IsNotFound(read.status())) {
-    return read.status();
-  }
+  const absl::Status expectation = ReadExpectation(options.run_dir).status();
+  if (!expectation.ok() && !absl::IsNotFound(expectation)) return expectation;
   TETHYS_ASSIGN_OR_RETURN(
       FileDescriptor view,
       ListenAt({"127.0.0.1", options.port}, "choose another port by --port, or leave --port out"));
@@ -213,7 +208,7 @@ absl::StatusOr<std::unique_ptr<LiveServer>> LiveServer::Create(const LiveServerO
     TETHYS_ASSIGN_OR_RETURN(metrics_address, LocalAddress(metrics.get()));
   }
   return std::make_unique<TcpLiveServer>(std::move(view), address.port, std::move(metrics),
-                                         std::move(metrics_address), options, std::move(expectation));
+                                         std::move(metrics_address), options);
 }
 
 }  // namespace tethys

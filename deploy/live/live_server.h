@@ -47,9 +47,8 @@ using FindLeftRun = std::function<absl::optional<LeftRun>()>;
 // a local file.
 class WatchedRun {
  public:
-  // `job`: the job's name, for metrics. `expectation`: the prediction of the run, if there is one.
-  WatchedRun(std::string run_dir, std::string job, absl::optional<proto::Expectation> expectation,
-             FindLeftRun find_left = nullptr);
+  // `job`: the job's name, for metrics.
+  WatchedRun(std::string run_dir, std::string job, FindLeftRun find_left = nullptr);
   // Reads new events, and returns the state without the points and epochs that a reader with the mark `known`
   // has. If the events cannot be read, the state has a note about the error.
   proto::LiveState StateSince(const LiveMark& known);
@@ -58,6 +57,8 @@ class WatchedRun {
 
  private:
   void Read();
+  // Compares the run with the prediction in its directory from now on, if there is one.
+  void ReadPrediction();
   proto::LiveState Describe(const LiveMark& known) const;
 
   const std::string run_dir_, job_;

@@ -35,6 +35,7 @@ proto::Attempt NewAttempt(const proto::JobPlan& plan, int64_t first_step) {
   attempt.set_global_batch_size(plan.global_batch());
   attempt.set_first_step(first_step);
   attempt.set_end_step(first_step);
+  if (plan.job().price_per_hour() > 0) attempt.set_price_per_hour(plan.job().price_per_hour());
   return attempt;
 }
 

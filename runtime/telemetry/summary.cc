@@ -44,10 +44,16 @@ absl::StatusOr<proto::RunSummary> ReadSummary(const std::string& run_dir) {
 
 void FillCost(double price_per_hour, double epochs, proto::RunSummary& summary) {
   if (price_per_hour <= 0) return;
-  const double price_per_second = price_per_hour / 3600;
   const proto::Timing& timing = summary.timing();
+  double run = 0, seconds = 0;
+  for (const proto::Attempt& attempt : summary.attempt()) {
+    run += attempt.total_seconds() *
+           (attempt.has_price_per_hour() ? attempt.price_per_hour() : price_per_hour) / 3600;
+    seconds += attempt.total_seconds();
+  }
+  const double price_per_second = seconds > 0 ? run / seconds : price_per_hour / 3600;
   proto::Cost& cost = *summary.mutable_cost();
-  cost.set_price_per_hour(price_per_hour);
+  cost.set_price_per_hour(3600 * price_per_second);
   cost.set_run(price_per_second * timing.total_seconds());
   if (epochs < 1 || timing.training_seconds() == 0) return;
   cost.set_epoch(price_per_second * (timing.training_seconds() + timing.validation_seconds()) / epochs);

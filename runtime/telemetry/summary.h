@@ -20,8 +20,9 @@ absl::Status WriteSummary(const std::string& run_dir, const proto::RunSummary& s
 absl::StatusOr<proto::RunSummary> ReadSummary(const std::string& run_dir);
 
 // Fills in the cost of the run and, if at least one epoch was trained, of an epoch, from the times in the
-// summary. `epochs` is the number of trained epochs, including the trained part of the last epoch. Does
-// nothing without a price.
+// summary. `epochs` is the number of trained epochs, including the trained part of the last epoch.
+// `price_per_hour` is the price of all machines during the last attempt, and during attempts that had no
+// price. Does nothing if it is 0.
 void FillCost(double price_per_hour, double epochs, proto::RunSummary& summary);
 
 }  // namespace tethys

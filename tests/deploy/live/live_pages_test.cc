@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "deploy/live/expectation_file.h"
 #include "deploy/live/live_server.h"
 #include "tests/testing/temp_directory.h"
 
@@ -29,6 +30,16 @@ class LivePagesTest : public ::testing::Test {
     std::ofstream(directory_.Path(kProgressFile), std::ios::app)
         << R"({"progress":{"epoch_samples_done":"1","step":")" << step << "\"}}\n";
   }
+  // Adds the events of an attempt whose one worker makes ten steps, one a second.
+  void AddAttempt() const {
+    std::ofstream events(directory_.Path(kProgressFile), std::ios::app);
+    events << "{\"listening\":{}}\n";
+    for (int second = 1; second <= 10; ++second) {
+      events << R"({"pulse":{"seconds":)" << second << R"(,"step_bucket":[")" << second
+             << R"("],"step_seconds_sum":)" << second << R"(,"task":[{"role":"worker","state":"RUNNING"}]}})"
+             << "\n";
+    }
+  }
   std::string Ask(const std::string& target) {
     return pages_.Answer(ParseHttpRequest(absl::StrCat("GET ", target, " HTTP/1.1\r\nHost: 127.0.0.1:80\r\n",
                                                        "Authorization: Bearer secret\r\n\r\n")),
@@ -40,7 +51,7 @@ class LivePagesTest : public ::testing::Test {
   }
 
   const testing::TempDirectory directory_;
-  WatchedRun run_{directory_.path(), "job", absl::nullopt};
+  WatchedRun run_{directory_.path(), "job"};
   LivePages pages_{run_, "secret", 80, ""};
 };
 
@@ -54,7 +65,7 @@ TEST_F(LivePagesTest, RequestWithAMarkGetsOnlyPointsAndEpochsAddedSinceTheMark) 
 }
 
 TEST_F(LivePagesTest, MarkOfAnotherViewOrReplacedFileLeadsToWholeState) {
-  WatchedRun other(directory_.path(), "job", absl::nullopt);
+  WatchedRun other(directory_.path(), "job");
   const std::string foreign = other.StateSince({}).mark(), own = MarkIn(Ask("/state.json"));
   const std::string whole = "\"curve\":[{\"step\":\"1\"}";
   EXPECT_THAT(Ask("/state.json?since=" + own), Not(HasSubstr(whole)));
@@ -65,10 +76,27 @@ TEST_F(LivePagesTest, MarkOfAnotherViewOrReplacedFileLeadsToWholeState) {
   EXPECT_THAT(Ask("/state.json?since=" + own), HasSubstr(whole));
 }
 
+TEST_F(LivePagesTest, AttemptThatBeginsIsComparedWithItsOwnPrediction) {
+  proto::Expectation expectation;
+  proto::Estimate& rate = *expectation.mutable_prediction()->mutable_samples_per_second();
+  for (const double value : {100, 200}) {
+    rate.set_low(value);
+    rate.set_value(value);
+    rate.set_high(value);
+    expectation.set_batch_per_worker(10);
+    ASSERT_TRUE(WriteExpectation(directory_.path(), expectation).ok());
+    AddAttempt();
+    EXPECT_EQ(run_.StateSince({}).comparison().predicted().value(), value);
+  }
+  ASSERT_TRUE(WriteExpectation(directory_.path(), absl::nullopt).ok());
+  AddAttempt();
+  EXPECT_FALSE(run_.StateSince({}).predicted());
+}
+
 TEST_F(LivePagesTest, RunWhoseLauncherWasKilledIsShownAsEnded) {
   absl::optional<LeftRun> left;
   directory_.Write(kProgressFile, "{\"listening\":{}}\n");
-  WatchedRun run(directory_.path(), "job", absl::nullopt, [&left] { return left; });
+  WatchedRun run(directory_.path(), "job", [&left] { return left; });
   EXPECT_EQ(run.StateSince({}).phase(), proto::LiveState::STARTING);
   EXPECT_THAT(run.JsonSince({}), Not(HasSubstr("was killed")));
   left = LeftRun{"its launcher was killed", "go on"};

@@ -208,6 +208,21 @@ TEST(CostTest, CostFollowsFromThePriceAndTheTimes) {
   EXPECT_DOUBLE_EQ(summary.cost().epoch(), 0.4) << "the last epoch was left at a quarter";
 }
 
+TEST(CostTest, EachAttemptCountsWithThePriceOfItsMachines) {
+  proto::RunSummary summary;
+  for (const double price : {1.0, 4.0, 0.0}) {
+    proto::Attempt& attempt = *summary.add_attempt();
+    attempt.set_total_seconds(3600);
+    if (price > 0) attempt.set_price_per_hour(price);
+  }
+  summary.mutable_timing()->set_total_seconds(3 * 3600);
+  summary.mutable_timing()->set_training_seconds(3600);
+  FillCost(7, 2, summary);
+  EXPECT_DOUBLE_EQ(summary.cost().run(), 12.0);
+  EXPECT_DOUBLE_EQ(summary.cost().price_per_hour(), 4.0);
+  EXPECT_DOUBLE_EQ(summary.cost().epoch(), 2.0);
+}
+
 TEST(CostTest, CostOfAnEpochIsUnknownBeforeTheFirstHasEnded) {
   proto::RunSummary summary;
   summary.mutable_timing()->set_training_seconds(3000);
