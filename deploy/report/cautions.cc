@@ -168,17 +168,18 @@ std::string Exchanges(const proto::Report& report) {
                                       " exchanged gradients in the same way");
 }
 
-bool LostWorkers(const proto::RunPoint& run) { return !run.losses().empty(); }
+bool WasDisturbed(const proto::RunPoint& run) { return !run.losses().empty(); }
 
 std::string Losses(const proto::Report& report) {
   std::vector<std::string> names;
   for (const ReportVariant& variant : report.variant()) {
-    if (std::any_of(variant.run().begin(), variant.run().end(), LostWorkers))
+    if (std::any_of(variant.run().begin(), variant.run().end(), WasDisturbed))
       names.push_back(NameInText(variant));
   }
-  return names.empty() ? ""
-                       : absl::StrCat("workers were lost while ", Named(std::move(names)),
-                                      " trained, and the times include the resulting delays");
+  return names.empty()
+             ? ""
+             : absl::StrCat("runs of ", Named(std::move(names)),
+                            " lost processes or started again, and the times include the resulting delays");
 }
 
 std::string JobsDiffer(const proto::Report& report) {

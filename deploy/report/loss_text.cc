@@ -118,6 +118,12 @@ std::string LossText(const proto::RunSummary& summary) {
   return absl::StrJoin(texts, "; ");
 }
 
+std::string DisturbanceText(const proto::RunSummary& summary) {
+  const std::string losses = LossText(summary), attempts = AttemptsText(summary);
+  return absl::StrCat(losses, losses.empty() || attempts.empty() ? "" : "; ",
+                      attempts.empty() ? "" : absl::StrCat("trained ", attempts));
+}
+
 std::vector<std::string> LossLines(const proto::RunSummary& summary) {
   std::vector<std::pair<double, std::string>> lines;
   for (const proto::WorkerLoss& loss : summary.worker_loss()) {

@@ -29,6 +29,10 @@ std::string LostText(int64_t workers);
 // formed no new group.
 std::string LossText(const proto::RunSummary& summary);
 
+// LossText and, if the run had several attempts, AttemptsText: "trained over 2 attempts, which repeated 14
+// steps"; empty if the run was not disturbed.
+std::string DisturbanceText(const proto::RunSummary& summary);
+
 // One line per lost worker, per new group of workers and per lost chief, in order of time:
 //
 //   after 12.3 s worker 1 on slave2 was lost: its session ended

@@ -162,7 +162,7 @@ void AddRunPoint(const Run& run, const Target& target, proto::ReportVariant& var
   point.set_seconds(summary.timing().training_seconds());
   if (summary.test().has_accuracy()) point.set_test_accuracy(summary.test().accuracy());
   point.set_exchange(ExchangeOf(summary));
-  point.set_losses(LossText(summary));
+  point.set_losses(DisturbanceText(summary));
   if (!target.has_value()) return;
   const absl::optional<Reached> reached = FirstAtOrAbove(target->accuracy(), run.record.epochs);
   if (reached.has_value()) point.set_seconds_to_target(reached->seconds);

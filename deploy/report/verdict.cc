@@ -243,17 +243,18 @@ std::string ExchangeSentence(const Ranking& variants) {
   return text.empty() ? "" : text + ".";
 }
 
-// Lists runs that lost workers and continued, because their times include the time that the losses cost.
+// Lists runs that lost processes or started again, because their times include the time that this cost.
 std::string LossSentence(const Ranking& variants) {
   std::string text;
   for (const ReportVariant* variant : variants) {
     for (const proto::RunPoint& run : variant->run()) {
       if (run.status() != "succeeded" || run.losses().empty()) continue;
-      absl::StrAppend(&text,
-                      text.empty()
-                          ? "Workers were lost in these runs, and the times include the resulting delays: "
-                          : "; ",
-                      NameInText(*variant), ", run ", run.name(), " (", run.losses(), ")");
+      absl::StrAppend(
+          &text,
+          text.empty()
+              ? "These runs lost processes or started again, and their times include the resulting delays: "
+              : "; ",
+          NameInText(*variant), ", run ", run.name(), " (", run.losses(), ")");
     }
   }
   return text.empty() ? "" : text + ".";

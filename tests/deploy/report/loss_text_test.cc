@@ -77,6 +77,13 @@ TEST(LossText, AttemptsBeforeTheLastTellWhatTheyOutlived) {
             "lost chief");
 }
 
+TEST(LossText, RunIsDisturbedByLossesAndByFurtherAttempts) {
+  EXPECT_EQ(DisturbanceText(Summary("attempt {}")), "");
+  EXPECT_EQ(DisturbanceText(Summary("attempt {} worker_loss {}")), "1 worker was lost");
+  EXPECT_EQ(DisturbanceText(Summary("attempt { steps_again: 3 } attempt {} worker_loss {}")),
+            "1 worker was lost; trained over 2 attempts, which repeated 3 steps");
+}
+
 TEST(LossText, WorkerGroupFormedAgainWithoutALostWorker_IsReported) {
   const proto::RunSummary summary = Summary(R"(
     group_change { seconds: 3 step: 7 worker: [ 0, 1 ] stall_seconds: 0.5 cause: "worker 1: the exchange failed" })");

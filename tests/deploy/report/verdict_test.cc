@@ -351,11 +351,11 @@ TEST_F(VerdictTest, RunThatLostAWorker_IsListedWithTheCostOfTheLoss) {
   proto::RunPoint& run = *Add("mirrored", Value(1, 10), Value(1, 0.87)).add_run();
   run.set_name("run-1");
   run.set_status("succeeded");
-  EXPECT_THAT(Text(), Not(HasSubstr("Workers were lost")));
+  EXPECT_THAT(Text(), Not(HasSubstr("lost processes")));
   run.set_losses("1 worker was lost; training stood still for 40 ms in all");
   EXPECT_THAT(Text(),
-              HasSubstr("Workers were lost in these runs, and the times include the resulting delays: "
-                        "mirrored, run run-1 (1 worker was lost; "
+              HasSubstr("These runs lost processes or started again, and their times include the resulting "
+                        "delays: mirrored, run run-1 (1 worker was lost; "
                         "training stood still for 40 ms in all)."));
 }
 
