@@ -23,6 +23,27 @@ class Attempt:
         self.epoch_ends = {}
         self.end = None
 
+    def epoch_bounds(self, end):
+        """The points up to `end` at which an epoch begins, and those after which an epoch that ended early is empty."""
+        for epoch in range(end // self.samples + 1):
+            yield epoch * self.samples
+            yield epoch * self.samples + self.epoch_ends.get(epoch, self.samples)
+
+
+def runs_of_equal_use(uses, start, end, bounds):
+    """Yields (begin, count, times) for runs of positions in [start, end) that were used equally often. No run reaches
+    across a point of `bounds`. Whole batches are counted, since a journal of an hour has many millions of samples."""
+    changes = collections.Counter({start: 0, end: 0})
+    changes.update({point: 0 for point in bounds if start < point < end})
+    for begin, count in uses:
+        changes[begin] += 1
+        changes[begin + count] -= 1
+    times, points = 0, sorted(changes)
+    for point, following in zip(points, points[1:] + [end]):
+        times += changes[point]
+        if start <= point < end:
+            yield point, following - point, times
+
 
 def parse(text):
     attempts = []
@@ -56,17 +77,14 @@ def check(text):
         epoch, position = min((later.begin for later in attempts[number:]), default=(0, attempt.end))
         end = epoch * attempt.samples + position
         for who in ["workers", *range(attempt.servers)]:
-            times = collections.Counter()
-            for begin, count in attempt.uses[who]:
-                times.update(range(begin, begin + count))
-            for position in range(attempt.start, end):
-                epoch, within = divmod(position, attempt.samples)
+            bounds = attempt.epoch_bounds(end)
+            for begin, count, times in runs_of_equal_use(attempt.uses[who], attempt.start, end, bounds):
+                epoch, within = divmod(begin, attempt.samples)
                 wanted = 1 if within < attempt.epoch_ends.get(epoch, attempt.samples) else 0
-                if times[position] != wanted:
-                    raise ValueError(f"position {within} of epoch {epoch} was used {times[position]} times, not "
-                                     f"{wanted}, by {who} (workers, or the number of a server)")
-            if who == "workers":
-                total += sum(times[position] for position in range(attempt.start, end))
+                if times != wanted:
+                    raise ValueError(f"position {within} of epoch {epoch} was used {times} times, not {wanted}, by "
+                                     f"{who} (workers, or the number of a server)")
+                total += count * times if who == "workers" else 0
     return total
 
 
