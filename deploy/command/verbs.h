@@ -12,6 +12,7 @@ Command DataCommand();
 Command EvaluateCommand();
 Command ExportCommand();
 Command ImportCommand();
+Command InitCommand();
 Command PlanCommand();
 Command PredictCommand();
 Command ReportCommand();

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
+#include "runtime/job/commented_text.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"
 #include "runtime/job/renamed_fields.h"
@@ -30,6 +31,11 @@ void FuzzJob(absl::string_view input) {
   const absl::StatusOr<proto::Job> again = ParseJob(ResolvedText(*job), "job.textproto", {});
   Require(again.ok(), absl::StrCat("what was resolved is accepted: ", again.status().message()));
   Require(JobHash(*again) == JobHash(*job), "the resolved text is the same job");
+  const auto comment = [](const std::string&) {
+    return FieldComment{.above = {"# Why."}, .beside = "# How."};
+  };
+  const absl::StatusOr<proto::Job> commented = ParseJob(CommentedText(*job, comment), "job.textproto", {});
+  Require(commented.ok() && JobHash(*commented) == JobHash(*job), "the text with comments is the same job");
   const absl::StatusOr<Model> model = Model::Create(job->model(), {28, 28}, job->data().classes());
   if (model.ok()) {
     Require(PlanStepMemory(model->graph(), 1, /*trains=*/true).elements >= 28 * 28, "a step has memory");

@@ -7,6 +7,7 @@
 #include "runtime/base/crc32c.h"
 #include "runtime/base/file.h"
 #include "runtime/data/dataset.h"
+#include "runtime/data/tfrecord_features.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/targets.h"
 
@@ -29,6 +30,9 @@ class CacheFolder {
 void Read(absl::string_view content, const Shape& shape) {
   const InputFile file(content);
   const CacheFolder cache;
+  if (const auto features = ReadRecordFeatures(file.path(), cache.path()); !features.ok()) {
+    RequireRefusal(features.status(), file.path());
+  }
   proto::Job job;
   job.mutable_data()->set_cache_dir(cache.path());
   job.mutable_data()->set_classes(10);
