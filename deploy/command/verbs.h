@@ -13,6 +13,7 @@ Command EvaluateCommand();
 Command ExportCommand();
 Command ImportCommand();
 Command InitCommand();
+Command JobCommand();
 Command PlanCommand();
 Command PredictCommand();
 Command ReportCommand();

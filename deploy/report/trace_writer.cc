@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "deploy/json_text.h"
 
 namespace tethys {
 namespace {
@@ -14,20 +15,6 @@ namespace {
 // Nanoseconds per microsecond; nanoseconds are the resolution of the trace.
 constexpr double kPerMicrosecond = 1000;
 constexpr int kMostRows = TraceRow::kMostIndex + 1;
-
-std::string Quoted(absl::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      quoted.append({'\\', c});
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      absl::StrAppendFormat(&quoted, "\\u%04x", static_cast<unsigned int>(c));
-    } else {
-      quoted.push_back(c);
-    }
-  }
-  return quoted + "\"";
-}
 
 // The number of a row in the trace, from 1; workers come first.
 int NumberOf(const TraceRow& row) {
@@ -75,7 +62,7 @@ int TraceWriter::Process(const TraceRow& row) {
   const int number = NumberOf(row);
   if (!rows_.insert(number).second) return number;
   events_.push_back(absl::StrFormat(R"({"name":"process_name","ph":"M","pid":%d,"tid":1,"args":{"name":%s}})",
-                                    number, Quoted(name_(row))));
+                                    number, JsonQuoted(name_(row))));
   events_.push_back(
       absl::StrFormat(R"({"name":"process_sort_index","ph":"M","pid":%d,"tid":1,"args":{"sort_index":%d}})",
                       number, OrderOf(row)));
@@ -88,7 +75,7 @@ void TraceWriter::Slice(const TraceRow& row, int part, absl::string_view name, d
   const double length = std::round((begin_us + duration_us) * kPerMicrosecond) - begin;
   if (!(length >= 1)) return;
   events_.push_back(absl::StrFormat(
-      R"({"name":%s,"ph":"X","pid":%d,"tid":%d,"ts":%.3f,"dur":%.3f,"args":{%s}})", Quoted(name),
+      R"({"name":%s,"ph":"X","pid":%d,"tid":%d,"ts":%.3f,"dur":%.3f,"args":{%s}})", JsonQuoted(name),
       Process(row), part, begin / kPerMicrosecond, length / kPerMicrosecond, arguments));
 }
 
@@ -96,18 +83,18 @@ void TraceWriter::NamePart(const TraceRow& row, int part, absl::string_view name
   const int process = Process(row);
   if (!parts_.insert({process, part}).second) return;
   events_.push_back(absl::StrFormat(R"({"name":"thread_name","ph":"M","pid":%d,"tid":%d,"args":{"name":%s}})",
-                                    process, part, Quoted(name)));
+                                    process, part, JsonQuoted(name)));
 }
 
 void TraceWriter::Instant(const TraceRow& row, absl::string_view name, double time_us) {
   events_.push_back(absl::StrFormat(R"({"name":%s,"ph":"i","s":"p","pid":%d,"tid":1,"ts":%.3f})",
-                                    Quoted(name), Process(row), time_us));
+                                    JsonQuoted(name), Process(row), time_us));
 }
 
 void TraceWriter::Counter(const TraceRow& row, absl::string_view name, double time_us,
                           absl::string_view values) {
   events_.push_back(absl::StrFormat(R"({"name":%s,"ph":"C","pid":%d,"tid":1,"ts":%.3f,"args":{%s}})",
-                                    Quoted(name), Process(row), time_us, values));
+                                    JsonQuoted(name), Process(row), time_us, values));
 }
 
 std::string TraceWriter::Json() const {

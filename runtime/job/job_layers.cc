@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "runtime/base/file.h"
@@ -35,10 +37,25 @@ struct Layer {
   }
 };
 
+// True if the file seems to be YAML or JSON.
+bool HasOtherFormat(absl::string_view text, const std::string& path) {
+  for (const absl::string_view ending : {".yaml", ".yml", ".json"}) {
+    if (absl::EndsWithIgnoreCase(path, ending)) return true;
+  }
+  return absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "{");
+}
+
 absl::StatusOr<Layer> ParseLayer(absl::string_view text, const std::string& path) {
   Layer layer{
       .path = path, .canonical = "", .job = {}, .tree = std::make_unique<TextFormat::ParseInfoTree>()};
-  TETHYS_RETURN_IF_ERROR(ParseTextFormat(text, path, WithRemedy, layer.job, *layer.tree));
+  const bool other = HasOtherFormat(text, path);
+  const auto reword = [&](const std::string& message) {
+    if (!other) return WithRemedy(message);
+    return absl::StrCat(
+        "a job file is protobuf text format, such as `model { lenet {} }`, and this file seems to be ",
+        "YAML or JSON (", message, "); tethys init writes a job for a folder of data");
+  };
+  TETHYS_RETURN_IF_ERROR(ParseTextFormat(text, path, reword, layer.job, *layer.tree));
   return layer;
 }
 

@@ -4,8 +4,11 @@
 #include <google/protobuf/io/tokenizer.h>
 
 #include <algorithm>
+#include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "runtime/base/text_encoding.h"
 
 namespace tethys {
@@ -35,6 +38,19 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
 
 std::string PlaceText(absl::string_view file, int line, int column) {
   return absl::StrCat(file, ":", line + 1, ":", column + 1);
+}
+
+TextPlace ParsePlace(absl::string_view text) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(text, ':');
+  const size_t count = parts.size();
+  TextPlace place;
+  if (count < 3 || !absl::SimpleAtoi(parts[count - 2], &place.line) ||
+      !absl::SimpleAtoi(parts[count - 1], &place.column)) {
+    return {.file = std::string(text)};
+  }
+  place.file =
+      std::string(text.substr(0, text.size() - parts[count - 2].size() - parts[count - 1].size() - 2));
+  return place;
 }
 
 absl::Status ParseTextFormat(absl::string_view text, absl::string_view file,

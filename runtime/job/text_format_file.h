@@ -27,6 +27,15 @@ absl::Status ParseTextFormat(absl::string_view text, absl::string_view file,
 // "FILE:LINE:COLUMN". protobuf counts lines and columns from 0; this text, like editors, from 1.
 std::string PlaceText(absl::string_view file, int line, int column);
 
+// A position in a file, with lines and columns counted from 1.
+struct TextPlace {
+  std::string file;
+  int line = 0;  // 0: only the file is known.
+  int column = 0;
+};
+// The place of a text "FILE:LINE:COLUMN"; any other text is taken for the name of a file.
+TextPlace ParsePlace(absl::string_view text);
+
 // The place "FILE:LINE:COLUMN" of the field that `steps` lead to from a message of `type`, or of the nearest
 // message around the field that has a place; FILE if no message around the field has one.
 std::string PlaceInFile(absl::string_view file, const google::protobuf::TextFormat::ParseInfoTree& tree,
