@@ -24,7 +24,19 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Model model, std::uniqu
   return replica;
 }
 
+absl::Status Replica::CheckReadable(const SampleSpec& spec) const {
+  if (spec.elements() != model_.sample_elements()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "samples are ", ShapeText(spec.shape), ", but the model takes ", ShapeText(model_.sample_shape())));
+  }
+  if (spec.type == options_.scaling.type) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "samples are ", ValueTypeText(spec.type), ", but Options::scaling is for ",
+      ValueTypeText(options_.scaling.type), ": pass what ResolveScaling returns for the samples"));
+}
+
 absl::Status Replica::Allocate() {
+  if (options_.train != nullptr) TETHYS_RETURN_IF_ERROR(CheckReadable(options_.train->spec()));
   TETHYS_ASSIGN_OR_RETURN(stream_, device_->CreateStream());
   TETHYS_ASSIGN_OR_RETURN(parameters_, AllocateFloats(arena_size()));
   TETHYS_ASSIGN_OR_RETURN(statistics_, AllocateFloats(2 * statistics_size()));
@@ -32,9 +44,10 @@ absl::Status Replica::Allocate() {
   TETHYS_RETURN_IF_ERROR(AllocateActivations());
   if (options_.evaluation_rows > 0) TETHYS_RETURN_IF_ERROR(CompileEvaluation());
   if (options_.train == nullptr) return absl::OkStatus();
-  recorder_ =
-      std::make_unique<StepRecorder>(clock_, options_.index, static_cast<int>(model_.ready_order().size()),
-                                     StepRecorder::kCapacity, StepRecorder::kPatience, options_.records_wait);
+  recorder_ = std::make_unique<StepRecorder>(
+      clock_, options_.index, static_cast<int>(model_.ready_order().size()), StepRecorder::kCapacity,
+      StepRecorder::kPatience, options_.records_wait,
+      options_.records_wait == nullptr ? UndrainedRecords::kDropOldest : UndrainedRecords::kWait);
   TETHYS_ASSIGN_OR_RETURN(phases_, StepPhases::Create(*device_, *stream_, *recorder_));
   return absl::OkStatus();
 }
@@ -206,7 +219,8 @@ void Replica::Detach() {
   plan_.reset();
 }
 
-absl::Status Replica::PrepareEvaluation(absl::Span<const float> statistics) {
+absl::Status Replica::PrepareEvaluation(const Dataset& dataset, absl::Span<const float> statistics) {
+  TETHYS_RETURN_IF_ERROR(CheckReadable(dataset.spec()));
   if (evaluation_plan_ == nullptr && options_.evaluation_rows > 0) {
     TETHYS_RETURN_IF_ERROR(CompileEvaluation());
   }
@@ -220,7 +234,7 @@ absl::Status Replica::PrepareEvaluation(absl::Span<const float> statistics) {
 
 absl::StatusOr<proto::EvaluationDone> Replica::Evaluate(std::shared_ptr<const Dataset> dataset, Slice slice,
                                                         absl::Span<const float> statistics) {
-  TETHYS_RETURN_IF_ERROR(PrepareEvaluation(statistics));
+  TETHYS_RETURN_IF_ERROR(PrepareEvaluation(*dataset, statistics));
   return tethys::Evaluate(*device_, *evaluation_plan_, std::move(dataset), slice, [this] {
     return options_.may_evaluate == nullptr ? absl::OkStatus() : options_.may_evaluate();
   });
@@ -228,14 +242,14 @@ absl::StatusOr<proto::EvaluationDone> Replica::Evaluate(std::shared_ptr<const Da
 
 absl::Status Replica::Predict(std::shared_ptr<const Dataset> dataset, Slice slice, UseOutputs use,
                               absl::Span<const float> statistics) {
-  TETHYS_RETURN_IF_ERROR(PrepareEvaluation(statistics));
+  TETHYS_RETURN_IF_ERROR(PrepareEvaluation(*dataset, statistics));
   return tethys::Predict(*device_, *evaluation_plan_, std::move(dataset), slice, model_.outputs(), use);
 }
 
 absl::StatusOr<proto::EvaluationDone> Replica::EvaluateOutputs(std::shared_ptr<const Dataset> dataset,
                                                                Slice slice, UseOutputs use,
                                                                absl::Span<const float> statistics) {
-  TETHYS_RETURN_IF_ERROR(PrepareEvaluation(statistics));
+  TETHYS_RETURN_IF_ERROR(PrepareEvaluation(*dataset, statistics));
   return tethys::EvaluateOutputs(*device_, *evaluation_plan_, std::move(dataset), slice, model_.outputs(),
                                  use);
 }

@@ -10,8 +10,9 @@
 //     replica->Step(step);
 //   replica->Finish();                                // parameters are now those of the last step
 //
-// Created and used by the device's thread. Only recorder().Drain may be called by another thread. No signal
-// handler may run on the device's thread (KeepSignalsOffThisThread in runtime/base/process.h).
+// Created and used by the device's thread. Only recorder().Drain may be called by another thread, and only if
+// Options::records_wait is set. Signals that arrive on the device's thread while it computes are handled
+// afterwards (runtime/base/blocked_signals.h).
 #ifndef TETHYS_WORKERS_REPLICA_H_
 #define TETHYS_WORKERS_REPLICA_H_
 
@@ -60,13 +61,17 @@ class Replica {
     std::shared_ptr<const Dataset> train = nullptr;
     BatchFeed::Options feed = {};
     bool graphs = true;  // True: capture steps as graphs if the device can. Must be equal on all ranks.
-    std::function<void()> records_wait = nullptr;  // Called when records fill half of the recorder's ring.
+    // Called when records fill half of the recorder's ring, so that another thread drains the ring. Null:
+    // there is no such thread, and the recorder keeps only the newest records.
+    std::function<void()> records_wait = nullptr;
     // Called after each batch of an evaluation; its error ends the evaluation. Null: not called.
     std::function<absl::Status()> may_evaluate = nullptr;
   };
 
   // Allocates the parameters, set to zero, and the activations of both plans, and compiles the plan that
   // evaluates. `clock` must outlive the replica. ResourceExhausted: the device lacks the memory.
+  // InvalidArgument: `train` has samples of another size than the model's inputs, or of another type than
+  // `scaling`.
   static absl::StatusOr<std::unique_ptr<Replica>> Create(Model model, std::unique_ptr<Device> device,
                                                          const Clock& clock, Options options);
   ~Replica();
@@ -120,9 +125,9 @@ class Replica {
   // EndWork.
   absl::StatusOr<std::vector<float>> StatisticsOfComputedStep();
 
-  // Returns sums over samples [slice.begin, slice.end) of `dataset`. First calls Refresh if a strategy is
-  // attached. Requires that no step is in flight. `statistics` is an arena of moving statistics in host
-  // memory; empty: the replica's own.
+  // Returns sums over samples [slice.begin, slice.end) of `dataset`, which must have samples like `train`
+  // (otherwise InvalidArgument). First calls Refresh if a strategy is attached. Requires that no step is in
+  // flight. `statistics` is an arena of moving statistics in host memory; empty: the replica's own.
   absl::StatusOr<proto::EvaluationDone> Evaluate(std::shared_ptr<const Dataset> dataset, Slice slice,
                                                  absl::Span<const float> statistics = {});
 
@@ -168,6 +173,8 @@ class Replica {
  private:
   Replica(Model model, std::unique_ptr<Device> device, const Clock& clock, Options options);
   absl::Status Allocate();
+  // InvalidArgument: the plans would misread samples of this form.
+  absl::Status CheckReadable(const SampleSpec& spec) const;
   absl::Status Prepare(bool warm_up);
   // Computes the gradients of an empty batch, so that libraries load and generate their code, and memory is
   // touched, before the first step. No other worker takes part.
@@ -178,8 +185,8 @@ class Replica {
   StreamReducer* LayerSums();
   absl::StatusOr<std::unique_ptr<Buffer>> AllocateFloats(int64_t elements);
   absl::Status CompileEvaluation();
-  // Brings parameters and statistics up to date for an evaluation.
-  absl::Status PrepareEvaluation(absl::Span<const float> statistics);
+  // Checks the samples of an evaluation, and brings parameters and statistics up to date for it.
+  absl::Status PrepareEvaluation(const Dataset& dataset, absl::Span<const float> statistics);
   absl::Status CopyStatistics(absl::Span<const float> values, Buffer& to);
   // Lets the statistics ahead begin with the same values as the statistics.
   absl::Status AlignStatisticsAhead();

@@ -13,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "runtime/base/blocked_signals.h"
 #include "runtime/base/file.h"
 #include "runtime/base/status.h"
 #include "runtime/base/thread.h"
@@ -90,11 +91,7 @@ absl::Status KeepSignalsOffThisThread() {
     while (true) pause();
   }));
   taker.Detach();
-  sigset_t blocked;
-  sigfillset(&blocked);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) {
-    sigdelset(&blocked, fault);
-  }
+  const sigset_t blocked = BlockableSignals();
   TETHYS_CHECK(pthread_sigmask(SIG_BLOCK, &blocked, nullptr) == 0);
   return absl::OkStatus();
 }

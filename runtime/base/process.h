@@ -37,10 +37,9 @@ absl::optional<int64_t> ProcessStart(int64_t process);
 [[noreturn]] void EndProcess(int status);
 
 // Starts a thread that takes the signals of this process from now on, and blocks the signals in the calling
-// thread and in the threads that the caller starts later. This is needed for threads that compute: oneDNN's
-// AVX kernels (2.6) keep data more than 128 bytes below the stack pointer, where a signal handler overwrites
-// the data, so a handler that runs on such a thread corrupts memory. Signals of a thread's own faults
-// (SIGSEGV and the like) are not blocked. Call this once, before a computing thread is started.
+// thread and in the threads that the caller starts later. Processes that only compute call this, so that a
+// signal does not wait for the end of a computation (runtime/base/blocked_signals.h). Signals of a thread's
+// own faults (SIGSEGV and the like) are not blocked. Call this once, before a computing thread is started.
 // ResourceExhausted: the system starts no further thread.
 absl::Status KeepSignalsOffThisThread();
 

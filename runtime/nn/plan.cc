@@ -10,6 +10,8 @@
 // In the last micro-batch, Backward also records an event for each range of ready_order(), once the gradients
 // of the range are final.
 //
+// Both block signals while they run (BlockedSignals).
+//
 // Invariant: Initialize fixes all primitives and addresses, so on a device that copies batches each step
 // enqueues the same work.
 #include "runtime/nn/plan.h"
@@ -18,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/blocked_signals.h"
 #include "runtime/nn/batch_uploads.h"
 #include "runtime/nn/confusion_counts.h"
 #include "runtime/nn/memory_plan.h"
@@ -289,6 +292,7 @@ absl::Status ModelPlan::DropBatches() { return uploads_ != nullptr ? uploads_->D
 absl::Status ModelPlan::TakeBatch() { return uploads_ != nullptr ? uploads_->Take() : absl::OkStatus(); }
 
 absl::Status ModelPlan::Forward(int64_t micro_batch) {
+  const BlockedSignals blocked;
   micro_batch_ = micro_batch;
   const int64_t row = micro_batch * rows_;
   const float* const weights = batch_.weights + row;
@@ -308,6 +312,7 @@ absl::Status ModelPlan::Forward(int64_t micro_batch) {
 }
 
 absl::Status ModelPlan::Backward(ReadyCallback ready) {
+  const BlockedSignals blocked;
   TETHYS_CHECK(training(), "this plan was compiled without gradients");
   size_t index = 0;
   for (int i = model_.graph().layer_count(); i-- > 0;) {

@@ -6,13 +6,14 @@
 namespace tethys {
 
 StepRecorder::StepRecorder(const Clock& clock, int rank, int buckets, int64_t capacity, Nanoseconds patience,
-                           std::function<void()> half_full)
+                           std::function<void()> half_full, UndrainedRecords undrained)
     : clock_(clock),
       rank_(rank),
       buckets_(buckets),
       capacity_(capacity),
       patience_(patience),
       half_full_(std::move(half_full)),
+      undrained_(undrained),
       ring_(capacity),
       bucket_ready_ns_(capacity * buckets) {
   TETHYS_CHECK(buckets >= 0 && capacity > 0, "buckets ", buckets, ", capacity ", capacity);
@@ -20,7 +21,12 @@ StepRecorder::StepRecorder(const Clock& clock, int rank, int buckets, int64_t ca
 
 bool StepRecorder::Full() const { return begun_ - drained_.load(std::memory_order_acquire) >= capacity_; }
 
-absl::Status StepRecorder::WaitForRoom() {
+absl::Status StepRecorder::MakeRoom() {
+  if (undrained_ == UndrainedRecords::kDropOldest) {
+    TETHYS_CHECK(drained_ < finished_, "more steps are in flight than the ring has records");
+    ++drained_;
+    return absl::OkStatus();
+  }
   const Nanoseconds begin = clock_.Now();
   if (half_full_) half_full_();
   MutexLock lock(mu_);
@@ -37,7 +43,7 @@ absl::Status StepRecorder::WaitForRoom() {
 }
 
 absl::Status StepRecorder::BeginStep(const StepStart& start) {
-  if (Full()) TETHYS_RETURN_IF_ERROR(WaitForRoom());
+  if (Full()) TETHYS_RETURN_IF_ERROR(MakeRoom());
   const int64_t number = begun_++;
   current_ = &ring_[number % capacity_];
   current_buckets_ = BucketTimes(number);

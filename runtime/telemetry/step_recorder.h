@@ -70,8 +70,17 @@ struct StepResult {
   std::optional<DeviceTimes> on_device = {};  // If present, replaces update_ns and all marks after kData.
 };
 
-// Invariant: no record is ever lost. Records are evidence of which samples were used, so a full ring makes
-// the training thread wait for Drain, and a wait beyond `patience` is an error.
+// The records of a full ring that no thread drains.
+enum class UndrainedRecords {
+  // No record is ever lost. Records are evidence of which samples were used, so a full ring makes the
+  // training
+  // thread wait for Drain, and a wait beyond `patience` is an error.
+  kWait,
+  // A full ring drops its oldest record, for programs that have no other thread. Only the training thread may
+  // call Drain.
+  kDropOldest
+};
+
 class StepRecorder {
  public:
   static constexpr int64_t kCapacity = 8192;  // Number of records, enough for 4 s of 500 us steps.
@@ -81,7 +90,8 @@ class StepRecorder {
   // the ring waits for Drain, and when the ring is full; `half_full` should request a Drain and must not
   // block.
   StepRecorder(const Clock& clock, int rank, int buckets, int64_t capacity = kCapacity,
-               Nanoseconds patience = kPatience, std::function<void()> half_full = nullptr);
+               Nanoseconds patience = kPatience, std::function<void()> half_full = nullptr,
+               UndrainedRecords undrained = UndrainedRecords::kWait);
 
   // DeadlineExceeded: the ring stayed full for `patience`; the step is not begun.
   absl::Status BeginStep(const StepStart& start);
@@ -125,7 +135,7 @@ class StepRecorder {
     int buckets_ready;  // 1 + the highest index given to BucketReady.
   };
 
-  absl::Status WaitForRoom();
+  absl::Status MakeRoom();
   bool Full() const;
   Nanoseconds* BucketTimes(int64_t number) {
     return bucket_ready_ns_.data() + (number % capacity_) * buckets_;
@@ -138,6 +148,7 @@ class StepRecorder {
   const int64_t capacity_;
   const Nanoseconds patience_;
   const std::function<void()> half_full_;
+  const UndrainedRecords undrained_;
 
   // Record i lies in slot i % capacity. Records [drained_, finished_) wait for Drain.
   std::vector<Record> ring_;

@@ -13,6 +13,7 @@
 namespace tethys {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
@@ -83,6 +84,30 @@ TEST(Replica, ReplicaCanEvaluateWithoutAStrategy) {
       test.replica().Evaluate(RandomSamples(kSamples, 0), {0, kSamples}).value();
   EXPECT_EQ(sums.samples(), kSamples);
   EXPECT_GT(sums.loss_sum(), 0);
+}
+
+// A replica that trains on `samples`; its model takes 6 x 6 values, and it scales values of type `type`.
+absl::StatusOr<std::unique_ptr<Replica>> ReplicaOf(const SampleSpec& samples, ValueType type) {
+  auto source =
+      std::make_shared<TestSamples>(samples, std::vector<uint8_t>(), std::vector<int32_t>(kSamples));
+  return Replica::Create(MakeMlp({6, 6}, {10}), CreateCpuDevice(1).value(), TestClock(),
+                         {.rows = kRows,
+                          .evaluation_rows = kRows,
+                          .scaling = {.type = type},
+                          .train = std::make_shared<Dataset>(source, 0, kSamples)});
+}
+
+TEST(Replica, SamplesOfAnotherTypeOrSizeThanTheModelReadsAreRefused) {
+  const SampleSpec floats = {.shape = {6, 6}, .labels = {}, .type = ValueType::kFloat};
+  EXPECT_TRUE(ReplicaOf(floats, ValueType::kFloat).ok());
+  absl::Status status = ReplicaOf(floats, ValueType::kByte).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("float32"), HasSubstr("ResolveScaling")));
+  status = ReplicaOf({.shape = {6, 5}}, ValueType::kByte).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("[6, 5]"), HasSubstr("[6, 6]")));
+  const std::unique_ptr<Replica> replica = ReplicaOf(floats, ValueType::kFloat).value();
+  EXPECT_TRUE(absl::IsInvalidArgument(replica->Evaluate(RandomSamples(kSamples, 0), {0, kSamples}).status()));
 }
 
 // A strategy that cannot be prepared.

@@ -1,5 +1,7 @@
 #include "runtime/nn/plan.h"
 
+#include <signal.h>
+
 #include <deque>
 
 #include "gmock/gmock.h"
@@ -38,6 +40,25 @@ void ExpectGradientsOfCentralDifferences(Network& network, double tolerance) {
     }
     EXPECT_LE(Distance(network.gradients.data(), differences, variable.range), tolerance) << variable.name;
   }
+}
+
+// oneDNN's kernels keep data where a signal handler on their thread would overwrite it.
+TEST(Plan, SignalsAreBlockedWhileItComputes) {
+  const auto blocks = [](int signal) {
+    sigset_t blocked;
+    return pthread_sigmask(SIG_BLOCK, nullptr, &blocked) == 0 && sigismember(&blocked, signal) == 1;
+  };
+  Network network({4, 3}, {9, 7, 5}, 6);
+  ASSERT_TRUE(network.plan->Forward(network.batch).ok());
+  EXPECT_FALSE(blocks(SIGUSR1));
+  ASSERT_TRUE(network.plan
+                  ->Backward([&](int64_t, const Event&) {
+                    EXPECT_TRUE(blocks(SIGUSR1) && blocks(SIGPROF) && blocks(SIGINT));
+                    EXPECT_FALSE(blocks(SIGSEGV)) << "a thread's own fault cannot wait";
+                    return absl::OkStatus();
+                  })
+                  .ok());
+  EXPECT_FALSE(blocks(SIGUSR1));
 }
 
 TEST(Plan, GradientsAgreeWithCentralDifferencesInDoublePrecision) {

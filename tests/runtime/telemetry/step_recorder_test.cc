@@ -206,6 +206,13 @@ TEST_F(StepRecorderTest, RingThatStaysFullFailsTheNextStepAndLosesNoRecord) {
   EXPECT_TRUE(Step(recorder, 2).ok());
 }
 
+TEST_F(StepRecorderTest, FullRingWithoutAReaderKeepsTheNewestRecords) {
+  StepRecorder recorder(clock_, 5, 0, /*capacity=*/2, /*patience=*/kMillisecond, nullptr,
+                        UndrainedRecords::kDropOldest);
+  for (int64_t step = 0; step < 7; ++step) ASSERT_TRUE(Step(recorder, step).ok());
+  EXPECT_THAT(DrainSteps(recorder), ElementsAre(5, 6));
+}
+
 TEST_F(StepRecorderTest, RingThatIsHalfFull_RequestsADrainOnce) {
   int asked = 0;
   StepRecorder recorder(clock_, 0, 0, /*capacity=*/4, /*patience=*/kMillisecond, [&asked] { ++asked; });
