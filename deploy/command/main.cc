@@ -1,6 +1,8 @@
 // The `tethys` command: chooses the verb and parses its flags. One binary contains every role, so that all
 // processes of a job can be of the same version.
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/strip.h"
 #include "deploy/command/verbs.h"
 #include "deploy/command/version.h"
 #include "deploy/flags/data_secrets.h"
@@ -45,7 +49,9 @@ void PrintHelp(const std::vector<Command>& commands) {
     std::printf("  %-10s%s\n", command.spec.verb.c_str(), command.spec.summary.c_str());
   }
   std::printf(
-      "\ntethys VERB --help describes a verb; tethys --version names version, commit and build.\n\nexample:\n"
+      "\ntethys VERB --help describes a verb; tethys --version names version, commit and build.\n"
+      "tethys --parent=PID VERB ... is for programs that start tethys: a run ends, as by Ctrl-C, when its "
+      "caller, process PID, ends.\n\nexample:\n"
       "  tethys compare examples/fashion_mnist_*.textproto --repeats=3\n");
 }
 
@@ -64,8 +70,29 @@ bool AsksForVersion(const std::string& word) {
   return word == "--version" || word == "-v" || word == "-V" || word == "version";
 }
 
+// Lets the kernel send SIGTERM, which ends a run like Ctrl-C, when the process `pid`, which started this one,
+// ends. `pid` is text of the command line.
+absl::Status EndWithParent(absl::string_view pid) {
+  pid_t parent;
+  if (!absl::SimpleAtoi(pid, &parent)) {
+    return absl::InvalidArgumentError(absl::StrCat("--parent=", pid, ": write the number of a process"));
+  }
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  // If the parent ended before the line above, the kernel sends no signal.
+  if (getppid() == parent) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--parent=", pid, ": this process was not started by process ", pid, ", or that process has ended"));
+}
+
 int Main(std::vector<std::string> words) {
   const std::vector<Command> commands = AllCommands();
+  if (absl::string_view parent = words.empty() ? "" : words[0]; absl::ConsumePrefix(&parent, "--parent=")) {
+    if (const absl::Status follows = EndWithParent(parent); !follows.ok()) {
+      std::fprintf(stderr, "tethys: %s\n", std::string(follows.message()).c_str());
+      return kExitBadRequest;
+    }
+    words.erase(words.begin());
+  }
   // "tethys help train" is "tethys train --help".
   if (words.size() > 1 && words[0] == "help" && !AsksForHelp(words[1])) words = {words[1], "--help"};
   if (words.empty() || AsksForHelp(words[0]) || words[0] == "help") {
