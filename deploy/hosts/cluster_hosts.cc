@@ -188,6 +188,7 @@ absl::StatusOr<std::vector<absl::Status>> InstallBuild(const std::vector<Lacking
                                                               .build = BuildId(),
                                                               .bundle = options.bundle,
                                                               .scratch = options.scratch,
+                                                              .cache = BundleCache(),
                                                               .note = options.note}));
   for (size_t i = 0; i < hosts.size(); ++i) {
     if (statuses[i].ok()) statuses[i] = CheckSpace(hosts[i].facts, payload.installed_bytes);

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utime.h>
 
 #include <cerrno>
 
@@ -12,6 +13,7 @@
 #include "deploy/process/remote_shell.h"
 #include "deploy/process/ssh.h"
 #include "runtime/base/file.h"
+#include "runtime/base/home_folder.h"
 
 namespace tethys {
 namespace {
@@ -52,12 +54,27 @@ class PayloadFinder {
     if (FileExists(beside) && HoldsBuild(beside)) return beside;
     const std::string unpacked = UnpackedBundle(options_.program);
     const bool keep = unpacked.empty() && access(folder.c_str(), W_OK) == 0;
-    const std::string path = keep ? beside : absl::StrCat(options_.scratch, "/", kBundleName);
+    const std::string path = keep ? beside : CachedPath();
+    if (!keep && FileExists(path) && HoldsBuild(path)) {
+      utime(path.c_str(), nullptr);
+      return path;
+    }
     TETHYS_RETURN_IF_ERROR(unpacked.empty() ? Make(path, folder) : Pack(unpacked, path));
     return path;
   }
 
  private:
+  // The place of a bundle that cannot be kept beside the program: in `cache` or, if that folder cannot be
+  // written, in `scratch`. Removes bundles from the cache that were not used for a month.
+  std::string CachedPath() const {
+    const std::string in_scratch = absl::StrCat(options_.scratch, "/", kBundleName);
+    const std::string& cache = options_.cache;
+    if (cache.empty() || !CreateDirectories(cache).ok() || access(cache.c_str(), W_OK) != 0)
+      return in_scratch;
+    Run({.ssh = {"find", cache, "-maxdepth", "1", "-name", "*.tar.gz*", "-mtime", "+30", "-delete"}});
+    return absl::StrCat(cache, "/", options_.build, ".tar.gz");
+  }
+
   RemoteResult Run(const RemoteCommand& command) const {
     return RunEverywhere({command}, kPackDeadline, options_.scratch)[0];
   }
@@ -88,10 +105,13 @@ class PayloadFinder {
                     "on a machine that has bash, ldd, tar and gzip, and name it by --bundle)");
   }
 
-  // Compresses fast rather than well, because the result is a temporary file.
+  // Compresses fast rather than well, because the file travels to few machines. Other processes may pack the
+  // same bundle, so each writes a file of its own first.
   absl::Status Pack(const std::string& folder, const std::string& path) const {
+    const std::string part = absl::StrCat(path, ".part-", getpid());
     const std::string command = absl::StrCat("tar --owner=0 --group=0 -cf - -C ", ShellQuote(folder),
-                                             " build tethys lib | gzip -1 > ", ShellQuote(path));
+                                             " build tethys lib | gzip -1 > ", ShellQuote(part),
+                                             " && mv ", ShellQuote(part), " ", ShellQuote(path));
     return Annotate(Run({.ssh = {"bash", "-o", "pipefail", "-c", command}}).status,
                     absl::StrCat("cannot make an archive of the bundle in ", folder));
   }
@@ -102,6 +122,11 @@ class PayloadFinder {
 };
 
 }  // namespace
+
+std::string BundleCache() {
+  const absl::StatusOr<std::string> home = HomeFolder();
+  return home.ok() ? *home + "/.cache/tethys/bundles" : "";
+}
 
 absl::StatusOr<Payload> FindPayload(const PayloadOptions& options) {
   TETHYS_ASSIGN_OR_RETURN(const std::string path, PayloadFinder(options).Find());

@@ -18,19 +18,23 @@ struct Payload {
 };
 
 struct PayloadOptions {
-  std::string program = {};                           // The path that OwnProgram returns.
-  std::string build = {};                             // The id of this build.
-  std::string bundle = {};                            // The path given by the user (--bundle), or empty.
-  std::string scratch = {};                           // A directory for temporary files.
+  std::string program = {};  // The path that OwnProgram returns.
+  std::string build = {};    // The id of this build.
+  std::string bundle = {};   // The path given by the user (--bundle), or empty.
+  std::string scratch = {};  // A directory for temporary files.
+  std::string cache = {};    // The user's folder for bundles (BundleCache), or empty.
   std::function<void(const std::string&)> note = {};  // Receives lines for the user.
 };
 
 // Returns `bundle` if it is set, and otherwise the bundle beside the program. If no bundle of this build is
 // beside the program, makes one and keeps it beside the program or, if that folder is not writable, in
-// `scratch`. A program that runs from an unpacked bundle packs that bundle again, in `scratch`. NotFound: the
-// file `bundle` does not exist. FailedPrecondition: the file `bundle` is not a bundle of this build. Errors
-// say what to do.
+// `cache`. A program that runs from an unpacked bundle packs that bundle again, and keeps the file in
+// `cache`. Without a writable cache the file lies in `scratch`. NotFound: the file `bundle` does not exist.
+// FailedPrecondition: the file `bundle` is not a bundle of this build. Errors say what to do.
 absl::StatusOr<Payload> FindPayload(const PayloadOptions& options);
+
+// .cache/tethys/bundles in the user's home directory; empty if the user has none.
+std::string BundleCache();
 
 }  // namespace tethys
 

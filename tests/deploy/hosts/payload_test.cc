@@ -26,7 +26,8 @@ constexpr char kBuild[] = "coreutils";
 class PayloadTest : public ::testing::Test {
  protected:
   PayloadTest() {
-    for (const char* folder : {"a", "u/lib", "scratch"}) EXPECT_TRUE(CreateDirectories(Path(folder)).ok());
+    for (const char* folder : {"a", "u/lib", "scratch"})
+      EXPECT_TRUE(CreateDirectories(Path(folder)).ok());
   }
 
   std::string Path(const std::string& name) const { return directory_.Path(name); }
@@ -47,6 +48,7 @@ class PayloadTest : public ::testing::Test {
                         .build = build,
                         .bundle = bundle,
                         .scratch = scratch_,
+                        .cache = cache_,
                         .note = [this](const std::string& line) { notes_.push_back(line); }});
   }
   std::string Run(const std::vector<std::string>& words) const {
@@ -57,6 +59,7 @@ class PayloadTest : public ::testing::Test {
 
   const testing::TempDirectory directory_;
   std::string scratch_ = Path("scratch");
+  std::string cache_;
   std::vector<std::string> notes_;
 };
 
@@ -105,6 +108,30 @@ TEST_F(PayloadTest, ProgramStartedFromAnUnpackedBundleIsPackedAgain) {
   const absl::StatusOr<Payload> payload = Find(Unpacked());
   ASSERT_TRUE(payload.ok()) << payload.status();
   EXPECT_EQ(Run({"tar", "-tzf", payload->path}), "build\ntethys\nlib/\nlib/tethys\n");
+}
+
+TEST_F(PayloadTest, PackedBundleIsKeptInTheCacheAndUsedAgain) {
+  cache_ = Path("cache");
+  const std::string unpacked = Unpacked();
+  EXPECT_EQ(Find(unpacked)->path, Path("cache/coreutils.tar.gz"));
+  ASSERT_TRUE(RemoveRecursively(Path("u/build")).ok());  // Without this file, packing again would fail.
+  EXPECT_EQ(Find(unpacked)->path, Path("cache/coreutils.tar.gz"));
+}
+
+TEST_F(PayloadTest, CacheLosesBundlesThatWereNotUsedForAMonth) {
+  cache_ = Path("cache");
+  Run({"mkdir", cache_});
+  Run({"touch", "-d", "40 days ago", Path("cache/old.tar.gz")});
+  directory_.Write("cache/new.tar.gz", "");
+  ASSERT_TRUE(Find(Unpacked()).ok());
+  EXPECT_FALSE(FileExists(Path("cache/old.tar.gz")));
+  EXPECT_TRUE(FileExists(Path("cache/new.tar.gz")));
+}
+
+TEST_F(PayloadTest, CacheThatCannotBeMadeIsNotUsed) {
+  directory_.Write("file", "");
+  cache_ = Path("file/cache");
+  EXPECT_EQ(Find(Unpacked())->path, Path("scratch/tethys-bundle.tar.gz"));
 }
 
 TEST_F(PayloadTest, PackingFailureNamesFolder) {
