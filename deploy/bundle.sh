@@ -17,8 +17,13 @@
 #                       libtethys_remote.so
 #   lib/c/              the loader and the C library. If the host's C library is at least as new as this one, the host's
 #                       is used instead, because NVIDIA's libraries on the host may need it
+#   share/doc/          the licence of Tethys and, if dpkg is here, the copyright file of every Debian package of which
+#                       the bundle contains a part, with the licences that these files refer to; `packages` lists the
+#                       packages with their versions. A packed file without a licence text is named on standard error,
+#                       and is an error if the variable REQUIRE_LICENCES is set (deploy/release.sh sets it).
 set -euo pipefail
-(($# > 0)) || cd "$(dirname "$0")/.."
+source_tree=$(cd "$(dirname "$0")/.." && pwd)
+(($# > 0)) || cd "$source_tree"
 
 program=${1:-build/release/deploy/tethys}
 bundle=${2:-$(dirname "$program")/tethys-bundle.tar.gz}
@@ -56,8 +61,8 @@ if [ -e "$remote" ]; then
   pack_binary "$remote" "$folder/lib/libtethys_remote.so"
   packed+=("$remote")
 fi
-for binary in "${packed[@]}"; do ldd "$binary"; done | awk '$2 == "=>" {print $3}' | sort -u |
-  xargs -I{} cp -L {} "$folder/lib/"
+mapfile -t libraries < <(for binary in "${packed[@]}"; do ldd "$binary"; done | awk '$2 == "=>" {print $3}' | sort -u)
+cp -L "${libraries[@]}" "$folder/lib/"
 cp -L "$loader" "$folder/lib/c/"
 # Packs every part of the C library that NVIDIA's libraries need, too, because parts of different C libraries must never
 # be mixed.
@@ -83,7 +88,45 @@ exec "\$loader" --library-path "\$libraries\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PAT
 SCRIPT
 chmod 755 "$folder/tethys" "$folder" "$folder/lib/tethys"
 
-tar -C "$folder" --owner=0 --group=0 -cf - build tethys lib | gzip "-${BUNDLE_LEVEL:-9}" > "$new"
+# The licence texts. The program contains this script, too, and runs it without the source tree.
+documents=$folder/share/doc
+mkdir -p "$documents/tethys" "$documents/common-licenses"
+licence=$source_tree/LICENSE
+[ -e "$source_tree/deploy/bundle.sh" ] || licence=/usr/share/common-licenses/Apache-2.0
+[ ! -e "$licence" ] || cp "$licence" "$documents/tethys/copyright"
+# The names by which dpkg may know a file: with and without links, and with and without /usr.
+names_of() { printf '%s\n' "$1" "$(realpath "$1")" "/usr$1" "${1#/usr}"; }
+if command -v dpkg-query >/dev/null; then
+  files=("${libraries[@]}" "$loader")
+  chart=/usr/share/javascript/chart.js/chart.min.js  # Every report contains Chart.js.
+  [ ! -e "$chart" ] || files+=("$chart")
+  declare -A package_of
+  while read -r package name; do package_of[$name]=${package%%:*}; done \
+    < <(for file in "${files[@]}"; do names_of "$file"; done | xargs dpkg-query -S 2>/dev/null)
+  declare -A packages
+  for file in "${files[@]}"; do
+    package=''
+    while read -r name; do [ -n "$package" ] || package=${package_of[$name]:-}; done < <(names_of "$file")
+    if [ -z "$package" ] || [ ! -e "/usr/share/doc/$package/copyright" ]; then
+      echo "bundle.sh: there is no licence text for $file" >&2
+      [ -z "${REQUIRE_LICENCES:-}" ] || exit 1
+      continue
+    fi
+    packages[$package]=
+    mkdir -p "$documents/$package"
+    cp -L "/usr/share/doc/$package/copyright" "$documents/$package/copyright"
+  done
+  # Without a name dpkg-query would list all packages of the machine.
+  ((${#packages[@]} == 0)) ||
+    dpkg-query -W -f '${Package} ${Version}\n' "${!packages[@]}" | sort -u > "$documents/packages"
+  { grep -rhoE '/usr/share/common-licenses/[A-Za-z0-9.-]*[A-Za-z0-9]' "$documents" || true; } | sort -u |
+    while read -r licence; do [ ! -e "$licence" ] || cp -L "$licence" "$documents/common-licenses/"; done
+elif [ -n "${REQUIRE_LICENCES:-}" ]; then
+  echo "bundle.sh: licence texts are found by dpkg, which this machine lacks" >&2
+  exit 1
+fi
+
+tar -C "$folder" --owner=0 --group=0 -cf - build tethys lib share | gzip "-${BUNDLE_LEVEL:-9}" > "$new"
 chmod 644 "$new"
 mv "$new" "$bundle"
 echo "$bundle: $(($(stat -c %s "$bundle") / 1024)) KiB"

@@ -110,7 +110,7 @@ class PayloadFinder {
   absl::Status Pack(const std::string& folder, const std::string& path) const {
     const std::string part = absl::StrCat(path, ".part-", getpid());
     const std::string command = absl::StrCat("tar --owner=0 --group=0 -cf - -C ", ShellQuote(folder),
-                                             " build tethys lib | gzip -1 > ", ShellQuote(part),
+                                             " build tethys lib share | gzip -1 > ", ShellQuote(part),
                                              " && mv ", ShellQuote(part), " ", ShellQuote(path));
     return Annotate(Run({.ssh = {"bash", "-o", "pipefail", "-c", command}}).status,
                     absl::StrCat("cannot make an archive of the bundle in ", folder));

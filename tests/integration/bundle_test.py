@@ -12,8 +12,9 @@ import unittest
 
 from tethys_run import FULL_JOB, PATIENCE, TETHYS
 
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DATA = "/usr/share/datasets/fashion-mnist"
-BUNDLE_SCRIPT = os.path.join(os.path.dirname(__file__), "../../deploy/bundle.sh")
+BUNDLE_SCRIPT = f"{SOURCE}/deploy/bundle.sh"
 
 
 # A month in seconds.
@@ -94,6 +95,16 @@ class BundleTest(unittest.TestCase):
                        stdout=subprocess.DEVNULL)
         self.assertLessEqual(os.path.getsize(program), 25 << 20)
         self.assertLessEqual(os.path.getsize(self.bundle), 30 << 20)
+
+    def test_bundle_has_the_licence_of_every_packed_library(self):
+        documents = self.root + "/bundle/share/doc"
+        with open(documents + "/packages", encoding="utf-8") as packages:
+            names = [line.split()[0] for line in packages]
+        for begin in ("libc6", "libdnnl", "libjs-chart.js", "libssl"):
+            self.assertTrue(any(name.startswith(begin) for name in names), begin)
+        for name in ["tethys", *names]:
+            self.assertGreater(os.path.getsize(f"{documents}/{name}/copyright"), 500, name)
+        self.assertTrue(os.path.exists(documents + "/common-licenses/LGPL-2.1"))
 
     def test_program_started_without_bundled_loader_fails(self):
         missing = self.run_inside("/bundle/lib/tethys", "--help")

@@ -26,7 +26,7 @@ constexpr char kBuild[] = "coreutils";
 class PayloadTest : public ::testing::Test {
  protected:
   PayloadTest() {
-    for (const char* folder : {"a", "u/lib", "scratch"})
+    for (const char* folder : {"a", "u/lib", "u/share", "scratch"})
       EXPECT_TRUE(CreateDirectories(Path(folder)).ok());
   }
 
@@ -107,7 +107,7 @@ TEST_F(PayloadTest, FileThatIsNoProgramIsRefusedWithRemedy) {
 TEST_F(PayloadTest, ProgramStartedFromAnUnpackedBundleIsPackedAgain) {
   const absl::StatusOr<Payload> payload = Find(Unpacked());
   ASSERT_TRUE(payload.ok()) << payload.status();
-  EXPECT_EQ(Run({"tar", "-tzf", payload->path}), "build\ntethys\nlib/\nlib/tethys\n");
+  EXPECT_EQ(Run({"tar", "-tzf", payload->path}), "build\ntethys\nlib/\nlib/tethys\nshare/\n");
 }
 
 TEST_F(PayloadTest, PackedBundleIsKeptInTheCacheAndUsedAgain) {
