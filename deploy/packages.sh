@@ -15,6 +15,7 @@ BUILD_PACKAGES=(
 DATA_PACKAGES=(dataset-fashion-mnist)                  # Data of the examples.
 TEST_PACKAGES=(libgtest-dev libgmock-dev python3       # python3 reads checkpoints without Tethys.
                libbenchmark-dev libgloo-dev            # Benchmarks; Gloo, to compare all-reduce with.
+               python3-numpy                           # Gives the Python package its arrays.
                python3-yaml                            # Reads the Kubernetes manifest.
                python3-prometheus-client               # Reads the metrics of runs.
                curl                                    # Downloads data, here from a local server.
