@@ -3,16 +3,23 @@ that has only bash, the C library that bash needs, the data files and the bundle
 
 Needs root, for chroot, and a mount namespace, which cannot be made inside another chroot. Skipped otherwise.
 """
+import base64
+import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
+import zipfile
 
 from tethys_run import FULL_JOB, PATIENCE, TETHYS
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, f"{SOURCE}/deploy")
+import make_wheel  # pylint: disable=wrong-import-position
+
 DATA = "/usr/share/datasets/fashion-mnist"
 BUNDLE_SCRIPT = f"{SOURCE}/deploy/bundle.sh"
 
@@ -105,6 +112,35 @@ class BundleTest(unittest.TestCase):
         for name in ["tethys", *names]:
             self.assertGreater(os.path.getsize(f"{documents}/{name}/copyright"), 500, name)
         self.assertTrue(os.path.exists(documents + "/common-licenses/LGPL-2.1"))
+
+    def test_wheel_trains_where_no_temporary_folder_is_writable(self):
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+            name = make_wheel.main(SOURCE, self.root + "/bundle", "1.2.3", "x86_64", folder, level=1)
+            with zipfile.ZipFile(f"{folder}/{name}") as wheel:
+                wheel.extractall(f"{folder}/site")
+                record = wheel.read("tethys-1.2.3.dist-info/RECORD").decode().split()
+                self.assertEqual(len(record), len(wheel.infolist()))
+                for path, digest, size in (line.split(",") for line in record[:-1]):
+                    content = wheel.read(path)
+                    self.assertEqual(len(content), int(size), path)
+                    self.assertEqual(digest, "sha256=" + base64.urlsafe_b64encode(
+                        hashlib.sha256(content).digest()).rstrip(b"=").decode(), path)
+                for entry in wheel.infolist():  # As pip does.
+                    if entry.external_attr >> 16 & 0o111:
+                        os.chmod(f"{folder}/site/{entry.filename}", 0o755)
+            script = ("import numpy, tethys; x = numpy.zeros((64, 4)); "
+                      "job = {'model': {'layer': [{'dense': {'units': 2}}]}, 'data': {'classes': 2}, 'epochs': 1, "
+                      "'optimizer': {'sgd': {}, 'learning_rate': 0.1}, 'global_batch_size': 32}; "
+                      "run = tethys.train(job, data=(x, x[:, 0] > 0), workers=2, strategy='mirrored'); "
+                      "print(tethys.program(), run.weights()['dense_0.bias'].shape, run.predict(x).shape)")
+            # numpy is a package of the distribution's Python.
+            done = subprocess.run(
+                ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o ro tmpfs /tmp && exec /usr/bin/python3 -c "$1"', "sh",
+                 script],
+                env={"PYTHONPATH": folder + "/site", "HOME": folder, "PATH": os.environ["PATH"], "TMPDIR": "/nowhere"},
+                cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertEqual(done.stdout, f"{folder}/site/tethys/_bundle/tethys (2,) (64, 2)\n")
 
     def test_program_started_without_bundled_loader_fails(self):
         missing = self.run_inside("/bundle/lib/tethys", "--help")
