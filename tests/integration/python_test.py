@@ -45,13 +45,11 @@ ENDLESS = {"epochs": 1000000, "evaluate_each_epoch": False}
 RANDOM = numpy.random.default_rng(1)
 X = RANDOM.normal(2, 3, (1280, 10)).astype(numpy.float32)
 Y = (X[:, 0] > X[:, 1]).astype(numpy.int64)
-# Trains the job until it is interrupted, and then prints where it goes on.
-ENDLESS_SCRIPT = """
-import sys, numpy, tethys
-sys.path.insert(0, {folder!r})
-import python_test
+# Trains until it is interrupted, and then prints how the run goes on.
+ENDLESS_SCRIPT = f"""
+import numpy, tethys
 try:
-    tethys.train(python_test.JOB, data=(python_test.X, python_test.Y), set=python_test.ENDLESS, run_dir="run")
+    tethys.train({JOB}, data=(numpy.random.normal(size=(640, 4)), numpy.zeros(640, int)), set={ENDLESS}, run_dir="run")
 except tethys.Interrupted as interrupted:
     print(interrupted)
 """
@@ -199,6 +197,15 @@ class JobsTest(PythonTest):
                                '  class_name: "a\\042b"\n}\nstrategy {\n  mirrored {\n  }\n}\n'
                                'drop_remainder: true\nseed: 3\n')
 
+    def test_first_job_of_readme_and_guide_runs(self):
+        for page in ("README.md", "docs/guide/python.md"):
+            with open(f"{SOURCE}/{page}", encoding="utf-8") as text:
+                blocks = re.findall(r"^```python\n(.*?)^```", text.read(), re.MULTILINE | re.DOTALL)
+            self.assertTrue(blocks, page)
+            done = subprocess.run([sys.executable, "-c", "".join(blocks)], stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, timeout=PATIENCE, check=False)
+            self.assertEqual(done.returncode, 0, f"{page}:\n{done.stdout}")
+
 
 class BadInputTest(PythonTest):
     def test_arrays_of_unlike_lengths_are_refused(self):
@@ -247,13 +254,13 @@ class BadInputTest(PythonTest):
 class EndingTest(PythonTest):
     def endless(self):
         """Starts Python with an endless run in `run`, and waits for its first steps."""
-        script = ENDLESS_SCRIPT.format(folder=os.path.dirname(os.path.abspath(__file__)))
-        python = subprocess.Popen([sys.executable, "-c", script, os.environ["TETHYS_PROGRAM"]],
-                                  stdout=subprocess.PIPE, text=True, preexec_fn=heed_signals)
+        python = subprocess.Popen([sys.executable, "-c", ENDLESS_SCRIPT], stdout=subprocess.PIPE, text=True,
+                                  preexec_fn=heed_signals)
         self.addCleanup(python.stdout.close)
         self.addCleanup(python.wait)
         self.addCleanup(python.kill)
         self.wait_for(lambda: python.poll() is not None or os.path.exists("run/journal"))
+        self.assertIsNone(python.poll())
         self.wait_for_steps()
         return python
 
@@ -271,7 +278,7 @@ class EndingTest(PythonTest):
         self.wait_for(has_steps)
 
     def wait_for(self, condition):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while not condition():
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)
