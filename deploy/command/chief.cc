@@ -9,6 +9,7 @@
 #include "deploy/hosts/host_addresses.h"
 #include "deploy/run/initial_values.h"
 #include "deploy/run/role_process.h"
+#include "deploy/run/secret_source.h"
 #include "runtime/base/file.h"
 #include "runtime/base/socket.h"
 #include "runtime/chief/chief_process.h"

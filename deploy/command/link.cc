@@ -10,7 +10,7 @@
 #include "absl/strings/strip.h"
 #include "deploy/command/verbs.h"
 #include "deploy/hosts/link_meter.h"
-#include "deploy/run/role_process.h"
+#include "deploy/run/secret_source.h"
 #include "runtime/base/thread.h"
 
 namespace tethys {

@@ -18,6 +18,7 @@
 #include "deploy/run/job_run.h"
 #include "deploy/run/role_process.h"
 #include "deploy/run/scheduled_task.h"
+#include "deploy/run/secret_source.h"
 #include "runtime/base/file.h"
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/job/job_file.h"
@@ -185,8 +186,7 @@ absl::StatusOr<Request> PrepareOwn(const Flags& flags) {
 
 // Prepares a run in which a scheduler starts every process with this command.
 absl::StatusOr<Request> PrepareScheduled(const Flags& flags, const ScheduledRun& run) {
-  TETHYS_ASSIGN_OR_RETURN(JobRunOptions options, ScheduledOptions(flags, run));
-  return PrepareRequest(flags, run.overrides, std::move(options));
+  return PrepareRequest(flags, run.overrides, ScheduledOptions(run));
 }
 
 // Writes the report. The report of a failed run shows its progress until the failure.
@@ -267,12 +267,13 @@ Command TrainCommand() {
                      "tethys watch shows a run that has ended."},
             {.name = "chief_port",
              .value = "PORT",
-             .help = "Port of the chief. Default: a free one; with --from=slurm, a port from 28200 to 29199 "
-                     "that depends on the ids of the Slurm job and step."},
+             .help =
+                 "Port of the chief. Default: a free one; with --from, the scheduler's port or, if it has "
+                 "none, one from 28200 to 29199 that depends on the job's number."},
             {.name = "from",
-             .value = "SCHEDULER",
-             .help = "tf_config or slurm: a scheduler has started this command on every machine, and its "
-                     "environment variables say which part of the job this process is (deploy/README.md)."},
+             .value = SchedulerNames(),
+             .help = "A scheduler has started this command on every machine, and its environment variables "
+                     "say which part of the job this process is (docs/guide/schedulers.md)."},
             CudaLibraryPathFlag(),
             TokenFileFlag()}))),
        .examples = {"tethys train examples/fashion_mnist_ps_sync.textproto --set=workers=4",

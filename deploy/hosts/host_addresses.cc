@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/file.h"
+#include "runtime/base/process.h"
 
 namespace tethys {
 namespace {
@@ -180,6 +181,17 @@ std::vector<absl::StatusOr<std::string>> FindAddresses(const std::vector<Cluster
     }
   }
   return addresses;
+}
+
+std::string FullHostName() {
+  const std::string own = HostName();
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_CANONNAME;
+  addrinfo* list = nullptr;
+  if (getaddrinfo(own.c_str(), nullptr, &hints, &list) != 0) return own;
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> holder(list, freeaddrinfo);
+  return list->ai_canonname == nullptr ? own : list->ai_canonname;
 }
 
 bool IsLoopbackName(const std::string& name) {

@@ -49,6 +49,9 @@ std::vector<absl::StatusOr<std::string>> FindAddresses(const std::vector<Cluster
 // only this machine reaches. Unavailable: there is no route.
 absl::StatusOr<std::string> ListenAddress(const std::string& own, const std::vector<std::string>& others);
 
+// The full name of this machine, as in "node1.example.org"; its plain name if no other is known.
+std::string FullHostName();
+
 // True if `name`, a name or a numeric address, leads to this machine only (127.0.1.1, ::1).
 bool IsLoopbackName(const std::string& name);
 // True if `name` is a machine's name that leads to this machine only: neither a numeric address nor

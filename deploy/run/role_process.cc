@@ -12,9 +12,9 @@
 #include "deploy/hosts/build_in_use.h"
 #include "deploy/hosts/host_addresses.h"
 #include "deploy/process/own_program.h"
+#include "deploy/run/secret_source.h"
 #include "runtime/base/file.h"
 #include "runtime/base/logging.h"
-#include "runtime/base/private_file.h"
 #include "runtime/base/socket.h"
 #include "runtime/base/thread.h"
 #include "runtime/cluster/failure_kind.h"
@@ -27,10 +27,6 @@ namespace {
 // The least number of threads that a role must be able to start, gRPC's threads included. If gRPC cannot
 // start a thread, it waits forever.
 constexpr int kThreadsOfRole = 12;
-
-constexpr char kSecretRemedy[] =
-    ": the first line on standard input must be TOKEN JOB_ID, as a launcher such as tethys train writes it; "
-    "or name a file with this line by --token_file";
 
 // Ends this process when `fd` reaches end of file. Bytes before the end of file are ignored.
 absl::Status WatchLauncher(int fd) {
@@ -57,21 +53,6 @@ absl::Status WatchLauncher(int fd) {
   _exit(kExitFailed);
 }
 
-// Reads the first line of `fd`. InvalidArgument: the line is not a secret; callers add to the message how the
-// line must look. The messages of other errors, such as a wrong clock, name their own remedies.
-absl::StatusOr<JobSecret> ReadSecretLine(int fd) {
-  std::string line;
-  char c = 0;
-  while (line.size() < kMaxSecretLine) {
-    const ssize_t got = read(fd, &c, 1);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0 || c == '\n') break;
-    line += c;
-  }
-  if (c != '\n') return absl::InvalidArgumentError("the line with the secret has no end");
-  return ParseSecretLine(line);
-}
-
 // The address at which a worker or server listens, as text for ParseListenAddress. This is `given`, the value
 // of --bind. But if `given` is empty, or stands for loopback while the chief is on another machine, the host
 // is this machine's address on the route to `chief`.
@@ -85,33 +66,6 @@ absl::StatusOr<std::string> BindAddress(const std::string& given, const std::str
 }
 
 }  // namespace
-
-absl::StatusOr<JobSecret> ReadSecret(int fd) {
-  const absl::StatusOr<JobSecret> secret = ReadSecretLine(fd);
-  if (!absl::IsInvalidArgument(secret.status())) return secret;
-  return absl::InvalidArgumentError(absl::StrCat(secret.status().message(), kSecretRemedy));
-}
-
-absl::StatusOr<JobSecret> ReadSecretFile(const std::string& path) {
-  TETHYS_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenPrivateFile(path, "the job's token"));
-  const absl::StatusOr<JobSecret> secret = ReadSecretLine(fd.get());
-  if (!absl::IsInvalidArgument(secret.status())) return secret;
-  return absl::InvalidArgumentError(absl::StrCat(
-      path, ": ", secret.status().message(),
-      "; the first line of this file must be TOKEN JOB_ID, 32 hexadecimal digits and a word, for example by: "
-      "(umask 077; echo $(openssl rand -hex 16) job-1 > ",
-      path, ")"));
-}
-
-FlagSpec TokenFileFlag() {
-  return {
-      .name = "token_file",
-      .value = "FILE",
-      .help =
-          "The file with the line TOKEN JOB_ID, the same for all processes of a job; only its owner may read "
-          "it (mode 0600). Without --token_file, the line is read from standard input.",
-      .is_input = true};
-}
 
 FlagSpec HostFlag() {
   return {.name = "host",
@@ -129,30 +83,24 @@ FlagSpec CudaLibraryPathFlag() {
       .repeated = true};
 }
 
-int RunRole(const Flags& flags, const std::string& verb, const std::string& name, const RoleFunction& role,
-            const std::string& caller) {
-  const std::string& shown = caller.empty() ? verb : caller;
-  prctl(PR_SET_NAME, absl::StrCat("tethys-", name).c_str());
+int RunRoleWithSecret(const JobSecret& secret, const RoleCall& call, const RoleFunction& role) {
+  prctl(PR_SET_NAME, absl::StrCat("tethys-", call.name).c_str());
   signal(SIGPIPE, SIG_IGN);  // A write to a broken connection then returns an error.
   std::set_new_handler(EndForWantOfMemory);
   const auto report = [&](const absl::Status& status) {
     if (status.ok()) return kExitSuccess;
-    const bool mishap = verb == "worker" && MayBefallOneProcess(status);
+    const bool mishap = call.verb == "worker" && MayBefallOneProcess(status);
     const int exit_status = mishap ? kExitMishap : kExitFailed;
-    if (!caller.empty()) return Fail(caller, status, exit_status);
+    if (!call.caller.empty()) return Fail(call.caller, status, exit_status);
     // This is the only line about the failure in this process's log.
     TETHYS_LOG(Error, StatusText(status));
     return exit_status;
   };
-  const bool file = flags.Has("token_file");
-  const absl::StatusOr<JobSecret> secret =
-      file ? ReadSecretFile(flags.Get("token_file")) : ReadSecret(STDIN_FILENO);
-  if (!secret.ok()) return Fail(shown, secret.status(), kExitBadRequest);
   absl::Status threads = CheckThreads(kThreadsOfRole);
-  if (threads.ok() && !file) threads = WatchLauncher(STDIN_FILENO);
+  if (threads.ok() && call.has_launcher) threads = WatchLauncher(STDIN_FILENO);
   if (!threads.ok()) return report(threads);
-  if (!secret->data_secrets.empty()) {
-    SetSecretsSource([bytes = secret->data_secrets]() -> absl::StatusOr<proto::RemoteSecrets> {
+  if (!secret.data_secrets.empty()) {
+    SetSecretsSource([bytes = secret.data_secrets]() -> absl::StatusOr<proto::RemoteSecrets> {
       proto::RemoteSecrets secrets;
       if (secrets.ParseFromString(bytes)) return secrets;
       return absl::InvalidArgumentError(
@@ -160,7 +108,15 @@ int RunRole(const Flags& flags, const std::string& verb, const std::string& name
     });
   }
   const BuildInUse in_use(OwnBundle(), BuildInUse::kInterval);
-  return report(role(*secret));
+  return report(role(secret));
+}
+
+int RunRole(const Flags& flags, const std::string& verb, const std::string& name, const RoleFunction& role) {
+  const bool file = flags.Has("token_file");
+  const absl::StatusOr<JobSecret> secret =
+      file ? ReadSecretFile(flags.Get("token_file")) : ReadSecret(STDIN_FILENO);
+  if (!secret.ok()) return Fail(verb, secret.status(), kExitBadRequest);
+  return RunRoleWithSecret(*secret, {.verb = verb, .name = name, .has_launcher = !file}, role);
 }
 
 CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,
@@ -168,11 +124,11 @@ CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,
   return {
       .verb = verb,
       .summary = summary,
-      .description =
-          absl::StrCat(description,
-                       "\n\nThe first line on standard input must be TOKEN JOB_ID, the same as the chief's; "
-                       "the process ends when standard input does. With --token_file it reads a file "
-                       "instead, for schedulers that start processes by themselves (deploy/README.md)."),
+      .description = absl::StrCat(
+          description,
+          "\n\nThe first line on standard input must be TOKEN JOB_ID, the same as the chief's; "
+          "the process ends when standard input does. With --token_file it reads a file "
+          "instead, for schedulers that start processes by themselves (docs/guide/schedulers.md)."),
       .flags = {{.name = "chief", .value = "HOST:PORT", .help = "The chief's address.", .required = true},
                 {.name = "index", .value = "I", .help = "Task index, from 0.", .required = true},
                 {.name = "bind",

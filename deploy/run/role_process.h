@@ -17,23 +17,23 @@
 
 namespace tethys {
 
-// Reads the secret from the first line of `fd`, and no byte after that line. Blocks until the line is
-// complete.
-absl::StatusOr<JobSecret> ReadSecret(int fd);
-
-// Reads the secret from a file. PermissionDenied: the file's mode lets users other than its owner access it.
-absl::StatusOr<JobSecret> ReadSecretFile(const std::string& path);
-
 using RoleFunction = std::function<absl::Status(const JobSecret&)>;
 
-// Reads the secret from --token_file or else from standard input (whose end then ends the process), runs
-// `role` and returns the exit status. The last line on standard error says why `role` failed. `ps` and `top`
-// show the process as tethys-`name`. `caller`, such as "worker 1 on node2", is given if several processes
-// share standard error. The last line then begins with "tethys CALLER: ".
-int RunRole(const Flags& flags, const std::string& verb, const std::string& name, const RoleFunction& role,
-            const std::string& caller = "");
-// The flag --token_file, for the verbs that take it.
-FlagSpec TokenFileFlag();
+struct RoleCall {
+  std::string verb;  // "chief", "worker" or "ps".
+  std::string name;  // `ps` and `top` show the process as tethys-NAME.
+  // Such as "worker 1 on node2", if several processes share standard error. The last line there then begins
+  // with "tethys CALLER: ".
+  std::string caller = {};
+  bool has_launcher = false;  // True: the process ends when standard input is closed.
+};
+
+// Runs `role` and returns the exit status. The last line on standard error says why `role` failed.
+int RunRoleWithSecret(const JobSecret& secret, const RoleCall& call, const RoleFunction& role);
+
+// Reads the secret from --token_file or else from standard input (whose end then ends the process), and runs
+// `role` with it.
+int RunRole(const Flags& flags, const std::string& verb, const std::string& name, const RoleFunction& role);
 // The flag --host: the name of this machine in messages and results.
 FlagSpec HostFlag();
 // The flag --cuda_library_path, for verbs that run or start workers.

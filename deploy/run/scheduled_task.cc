@@ -1,5 +1,6 @@
 #include "deploy/run/scheduled_task.h"
 
+#include <poll.h>
 #include <signal.h>
 
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include "deploy/hosts/host_addresses.h"
 #include "deploy/process/own_program.h"
 #include "deploy/run/role_process.h"
+#include "deploy/run/secret_source.h"
 #include "ps/server_process.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/file.h"
@@ -30,10 +32,13 @@ absl::optional<std::string> ProcessEnvironment(const std::string& name) {
   return value == nullptr ? absl::nullopt : absl::optional<std::string>(value);
 }
 
-absl::StatusOr<ScheduledTask> TaskFrom(const std::string& scheduler, const proto::Job& job) {
-  if (scheduler == "tf_config") return TaskFromTfConfig(ProcessEnvironment);
-  if (scheduler == "slurm") return TaskFromSlurm(ProcessEnvironment, ShapeOf(job).servers);
-  return absl::InvalidArgumentError(absl::StrCat("--from=", scheduler, ": must be tf_config or slurm"));
+absl::StatusOr<ScheduledTask> TaskFrom(const std::string& name, const proto::Job& job) {
+  for (const Scheduler& scheduler : Schedulers()) {
+    if (name != scheduler.name) continue;
+    return scheduler.task(
+        {.environment = ProcessEnvironment, .shape = ShapeOf(job), .machine = FullHostName});
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--from=", name, ": must be one of ", SchedulerNames()));
 }
 
 // True if the scheduler gives this task GPUs of its own. Only a worker on a GPU reads Slurm's variables about
@@ -71,6 +76,53 @@ absl::StatusOr<std::string> ScheduledJobFile(const Flags& flags) {
       HostName(), ") does not share that directory; name JOB as well, on every machine"));
 }
 
+// Waits until the names of this process and of the chief have addresses: in a cluster of containers, a name
+// gets its address only when its container starts.
+absl::Status WaitForNames(const ScheduledTask& task, Nanoseconds timeout) {
+  constexpr int kPauseMs = 250;
+  const Nanoseconds deadline = MonotonicClock().Now() + timeout;
+  bool said = false;
+  for (const std::string& name : {task.host, task.chief_host}) {
+    while (!name.empty() && NumericAddress(name).empty()) {
+      if (MonotonicClock().Now() > deadline) {
+        return absl::UnavailableError(
+            absl::StrCat("the name ", name, " got no address within ", ToSeconds(timeout),
+                         " s (timeouts.start of the job): the names of its machines must resolve"));
+      }
+      if (!said) std::fprintf(stderr, "tethys train: waiting until %s has an address\n", name.c_str());
+      said = true;
+      poll(nullptr, 0, kPauseMs);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Sets run.listen_host, and replaces names by addresses where this machine alone knows what they mean.
+absl::Status FindOwnAddress(ScheduledRun& run) {
+  ScheduledTask& task = run.task;
+  TETHYS_RETURN_IF_ERROR(WaitForNames(task, FromSeconds(run.start_timeout)));
+  TETHYS_ASSIGN_OR_RETURN(run.listen_host, ListenAddress(task.host, task.hosts));
+  if (task.other_machines && IsLoopbackName(run.listen_host)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(task.chief_host,
+                     ", the chief's address, leads to this machine only: give the scheduler a name or an "
+                     "address of this machine that other machines can reach"));
+  }
+  if (task.host.empty()) {
+    task.host = HostName();
+  } else if (run.listen_host != task.host) {
+    std::fprintf(
+        stderr,
+        "tethys train: %s has the loopback address %s on this machine, at which other machines cannot reach "
+        "it; this process listens at %s\n",
+        task.host.c_str(), NumericAddress(task.host).c_str(), run.listen_host.c_str());
+  }
+  // Processes on the chief's machine use listen_host, too, because the chief's name may be known on this
+  // machine only.
+  if (task.chief_host == task.host) task.chief_host = run.listen_host;
+  return absl::OkStatus();
+}
+
 // A scheduler signals all processes of a job at once, but the chief needs its tasks for a last checkpoint. So
 // a task ignores the first signal of each kind and ends with the job; a second signal ends the task at once.
 void SpareFirstSignals() {
@@ -85,15 +137,13 @@ void SpareFirstSignals() {
 }  // namespace
 
 absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags) {
-  if (!flags.Has("token_file")) {
-    return absl::InvalidArgumentError("--from needs --token_file=FILE, the same on every machine");
-  }
   if (flags.Has("tls")) {
     return absl::InvalidArgumentError(
         "--tls cannot be used with --from: no launcher issues certificates to processes that a "
         "scheduler starts");
   }
   ScheduledRun run;
+  TETHYS_ASSIGN_OR_RETURN(run.secret, TakeScheduledSecret(flags));
   run.overrides = flags.GetAll("set");
   TETHYS_ASSIGN_OR_RETURN(const std::string job_file, ScheduledJobFile(flags));
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, flags.arguments().empty()
@@ -105,19 +155,9 @@ absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(
       const int64_t port,
       flags.GetInteger("chief_port", kScheduledChiefPort + run.task.port_offset, 1, 65535));
-  TETHYS_ASSIGN_OR_RETURN(run.listen_host, ListenAddress(run.task.host, run.task.hosts));
-  if (run.listen_host != run.task.host) {
-    std::fprintf(
-        stderr,
-        "tethys train: %s has the loopback address %s on this machine, at which other machines cannot reach "
-        "it; this process listens at %s\n",
-        run.task.host.c_str(), NumericAddress(run.task.host).c_str(), run.listen_host.c_str());
-  }
-  // Processes on the chief's machine use listen_host, too, because the chief's name may be known on this
-  // machine only.
-  if (run.task.chief_host == run.task.host) run.task.chief_host = run.listen_host;
-  if (run.task.chief_port == 0) run.task.chief_port = static_cast<int>(port);
   run.start_timeout = job.timeouts().start();
+  TETHYS_RETURN_IF_ERROR(FindOwnAddress(run));
+  if (run.task.chief_port == 0) run.task.chief_port = static_cast<int>(port);
   run.overrides.push_back(absl::StrCat("workers=", run.task.workers));
   if (run.task.servers > 0) {
     run.overrides.push_back(absl::StrCat("strategy.parameter_server.servers=", run.task.servers));
@@ -125,9 +165,9 @@ absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags) {
   return run;
 }
 
-absl::StatusOr<JobRunOptions> ScheduledOptions(const Flags& flags, const ScheduledRun& run) {
+JobRunOptions ScheduledOptions(const ScheduledRun& run) {
   JobRunOptions options;
-  TETHYS_ASSIGN_OR_RETURN(options.secret, ReadSecretFile(flags.Get("token_file")));
+  options.secret = run.secret;
   options.chief_port = run.task.chief_port;
   options.places = PlacesHere(OwnProgram(), run.task.role == proto::WORKER ? 1 : 0, 0);
   options.places->chief.address = run.listen_host;
@@ -136,14 +176,12 @@ absl::StatusOr<JobRunOptions> ScheduledOptions(const Flags& flags, const Schedul
 }
 
 void RefuseOthers(const Flags& flags, const ScheduledRun& run, const absl::Status& status) {
-  const absl::StatusOr<JobSecret> secret = ReadSecretFile(flags.Get("token_file"));
-  if (!secret.ok()) return;  // The other processes read the same file and report the error, too.
   const ScheduledTask& task = run.task;
   ShareStandardError(absl::StrCat("chief on ", task.host), flags.Has("log_to_terminal"));
   LogWhatGrpcLogs();
   const int own = task.role == proto::WORKER ? 1 : 0;
   const absl::Status told = RefuseTasks({.listen = HostPortText({run.listen_host, task.chief_port}),
-                                         .secret = *secret,
+                                         .secret = run.secret,
                                          .reason = absl::StrCat("the job does not begin: ", status.message()),
                                          .tasks = task.workers + task.servers - own,
                                          .timeout = FromSeconds(run.start_timeout)},
@@ -171,7 +209,8 @@ int RunScheduledTask(const Flags& flags, const ScheduledRun& run) {
     options.connect_timeout = FromSeconds(run.start_timeout);
     return task.role == proto::PS ? RunParameterServer(options) : RunWorker(options);
   };
-  return RunRole(flags, verb, absl::StrCat(verb, "-", task.index), role, owner);
+  return RunRoleWithSecret(
+      run.secret, {.verb = verb, .name = absl::StrCat(verb, "-", task.index), .caller = owner}, role);
 }
 
 }  // namespace tethys

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "deploy/flags/command.h"
+#include "deploy/run/secret_source.h"
 #include "runtime/base/file.h"
 #include "runtime/cluster/task_options.h"
 #include "tests/testing/certificates.h"

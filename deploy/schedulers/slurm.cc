@@ -1,75 +1,24 @@
-#include "deploy/hosts/scheduler_environment.h"
-
-#include <google/protobuf/util/json_util.h>
-
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "proto/tf_config.pb.h"
-#include "runtime/base/socket.h"
+#include "deploy/schedulers/scheduler_environment.h"
+#include "deploy/schedulers/variables.h"
 
 namespace tethys {
 namespace {
 
 constexpr size_t kMaxHosts = 65536;
 constexpr size_t kMaxNameBytes = 255;
-constexpr int kMaxTasks = 1 << 20;
 constexpr size_t kMaxDigits = 10;
 constexpr int kMaxGpus = 1024;  // The most GPUs of a node.
 
-absl::Status Bad(absl::string_view variable, absl::string_view problem) {
-  return absl::InvalidArgumentError(absl::StrCat(variable, ": ", problem));
-}
-
-// ------------------------------------------------------------------------------------------ TF_CONFIG
-
-constexpr char kTfConfig[] = "TF_CONFIG";
-
-absl::StatusOr<proto::TfConfig> ReadTfConfig(const Environment& environment) {
-  const absl::optional<std::string> text = environment(kTfConfig);
-  if (!text.has_value()) {
-    return Bad(
-        kTfConfig,
-        R"(is not set; expected {"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "worker", )"
-        R"("index": 0}})");
-  }
-  proto::TfConfig config;
-  google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;
-  const auto parsed = google::protobuf::util::JsonStringToMessage(*text, &config, options);
-  if (!parsed.ok()) return Bad(kTfConfig, absl::StrCat("is not the JSON expected: ", parsed.ToString()));
-  return config;
-}
-
-absl::StatusOr<HostPort> AddressOf(const google::protobuf::RepeatedPtrField<std::string>& addresses,
-                                   const std::string& type, int index) {
-  const std::string what = absl::StrCat("cluster.", type, "[", index, "]");
-  if (index < 0 || index >= addresses.size()) {
-    return Bad(kTfConfig, absl::StrCat(what, " is named as this task, but the cluster has only ",
-                                       addresses.size(), " tasks of this type"));
-  }
-  const absl::StatusOr<HostPort> address = ParseHostPort(addresses[index]);
-  if (!address.ok()) return Bad(kTfConfig, absl::StrCat(what, ": ", address.status().message()));
-  return address;
-}
-
-// ------------------------------------------------------------------------------------------ Slurm
-
 constexpr char kGpusPerTask[] = "SLURM_GPUS_PER_TASK";
 constexpr char kVisibleGpus[] = "CUDA_VISIBLE_DEVICES";
-
-absl::StatusOr<int> Number(const Environment& environment, const std::string& variable) {
-  const absl::optional<std::string> text = environment(variable);
-  if (!text.has_value()) return Bad(variable, "is not set: start this command by srun");
-  int value = 0;
-  if (!absl::SimpleAtoi(*text, &value) || value < 0 || value > kMaxTasks) {
-    return Bad(variable, absl::StrCat("is '", *text, "', expected a number from 0 to ", kMaxTasks));
-  }
-  return value;
-}
+constexpr char kRemedy[] = "start this command by srun";
 
 bool IsDigits(absl::string_view text) {
   return !text.empty() && text.size() <= kMaxDigits &&
@@ -136,10 +85,11 @@ absl::StatusOr<std::vector<std::string>> Nodes(const Environment& environment) {
     const absl::optional<std::string> text = environment(variable);
     if (!text.has_value()) continue;
     const absl::StatusOr<std::vector<std::string>> nodes = ParseNodelist(*text);
-    if (!nodes.ok()) return Bad(variable, absl::StrCat("is '", *text, "': ", nodes.status().message()));
+    if (!nodes.ok())
+      return BadVariable(variable, absl::StrCat("is '", *text, "': ", nodes.status().message()));
     return nodes;
   }
-  return Bad("SLURM_JOB_NODELIST", "is not set: start this command by srun");
+  return BadVariable("SLURM_JOB_NODELIST", absl::StrCat("is not set: ", kRemedy));
 }
 
 // Parses "2", or numbers by GPU type such as "a100:1,h100:1", whose sum is 2.
@@ -148,8 +98,8 @@ absl::StatusOr<int> GpusPerTask(absl::string_view text) {
   for (absl::string_view entry : absl::StrSplit(text, ',')) {
     int count = 0;
     if (!absl::SimpleAtoi(entry.substr(entry.rfind(':') + 1), &count) || count < 1 || count > kMaxGpus) {
-      return Bad(kGpusPerTask, absl::StrCat("is '", text, "', expected a number from 1 to ", kMaxGpus,
-                                            ", or such numbers by type as in a100:1"));
+      return BadVariable(kGpusPerTask, absl::StrCat("is '", text, "', expected a number from 1 to ", kMaxGpus,
+                                                    ", or such numbers by type as in a100:1"));
     }
     sum += count;
   }
@@ -162,56 +112,6 @@ int CountGpus(absl::string_view list) {
   return static_cast<int>(std::count(list.begin(), list.end(), ',')) + 1;
 }
 
-}  // namespace
-
-absl::StatusOr<ScheduledTask> TaskFromTfConfig(const Environment& environment) {
-  TETHYS_ASSIGN_OR_RETURN(const proto::TfConfig config, ReadTfConfig(environment));
-  const proto::TfCluster& cluster = config.cluster();
-  const std::string& type = config.task().type();
-  const auto& chiefs = cluster.chief().empty() ? cluster.master() : cluster.chief();
-  if (chiefs.size() > 1) return Bad(kTfConfig, "cluster.chief names several tasks, but a job has one chief");
-  if (cluster.worker().empty())
-    return Bad(kTfConfig, "cluster.worker is empty; expected the address of each worker");
-
-  ScheduledTask task;
-  task.index = config.task().index();
-  task.workers = cluster.worker_size();
-  task.servers = cluster.ps_size();
-  const google::protobuf::RepeatedPtrField<std::string>* own = nullptr;
-  if (type == "chief" || type == "master") {
-    task.role = proto::CHIEF;
-    own = &chiefs;
-  } else if (type == "worker") {
-    task.role = proto::WORKER;
-    own = &cluster.worker();
-  } else if (type == "ps") {
-    task.role = proto::PS;
-    own = &cluster.ps();
-  } else {
-    return Bad(kTfConfig, absl::StrCat("task.type is '", type,
-                                       "'; Tethys has chief, worker and ps (its workers also evaluate)"));
-  }
-  TETHYS_ASSIGN_OR_RETURN(const HostPort address, AddressOf(*own, type, task.index));
-  TETHYS_ASSIGN_OR_RETURN(const HostPort chief, chiefs.empty() ? AddressOf(cluster.worker(), "worker", 0)
-                                                               : AddressOf(chiefs, "chief", 0));
-  task.host = address.host;
-  task.chief_host = chief.host;
-  task.hosts = {chief.host};
-  for (const auto* addresses : {&cluster.worker(), &cluster.ps()}) {
-    for (const std::string& each : *addresses) {
-      // Errors in the addresses of other tasks are reported by these tasks.
-      if (const absl::StatusOr<HostPort> other = ParseHostPort(each); other.ok())
-        task.hosts.push_back(other->host);
-    }
-  }
-  task.chief_port = chief.port;
-  task.starts_chief =
-      task.role == proto::CHIEF || (chiefs.empty() && task.role == proto::WORKER && task.index == 0);
-  return task;
-}
-
-namespace {
-
 int SlurmPortOffset(const Environment& environment) {
   constexpr uint32_t kStepsApart = 8;
   uint32_t job = 0;
@@ -223,35 +123,24 @@ int SlurmPortOffset(const Environment& environment) {
 
 }  // namespace
 
-absl::StatusOr<ScheduledTask> TaskFromSlurm(const Environment& environment, int servers) {
-  TETHYS_ASSIGN_OR_RETURN(const int process, Number(environment, "SLURM_PROCID"));
-  TETHYS_ASSIGN_OR_RETURN(const int processes, Number(environment, "SLURM_NTASKS"));
+absl::StatusOr<ScheduledTask> TaskFromSlurm(const SchedulerFacts& facts) {
+  const Environment& environment = facts.environment;
+  const int servers = facts.shape.servers;
+  TETHYS_ASSIGN_OR_RETURN(const int process, VariableNumber(environment, "SLURM_PROCID", kRemedy));
+  TETHYS_ASSIGN_OR_RETURN(const int processes, VariableNumber(environment, "SLURM_NTASKS", kRemedy));
   if (process >= processes) {
-    return Bad("SLURM_PROCID", absl::StrCat("is ", process, ", but SLURM_NTASKS is ", processes));
+    return BadVariable("SLURM_PROCID", absl::StrCat("is ", process, ", but SLURM_NTASKS is ", processes));
   }
   if (processes < servers + 2) {
-    return Bad("SLURM_NTASKS",
-               absl::StrCat("is ", processes, ", but a chief, ", servers, " servers and a worker need ",
-                            servers + 2, ": give srun --ntasks"));
+    return BadVariable("SLURM_NTASKS",
+                       absl::StrCat("is ", processes, ", but ", ProcessesText(/*chief=*/true, servers, 1),
+                                    " need ", servers + 2, ": give srun --ntasks"));
   }
-  ScheduledTask task;
-  task.servers = servers;
-  task.workers = processes - 1 - servers;
+  ScheduledTask task = TaskByNumber(process, processes - 1 - servers, servers);
   TETHYS_ASSIGN_OR_RETURN(task.hosts, Nodes(environment));
   task.chief_host = task.hosts[0];
-  task.host = environment("SLURMD_NODENAME").value_or("");
-  if (task.host.empty()) return Bad("SLURMD_NODENAME", "is not set: start this command by srun");
+  TETHYS_ASSIGN_OR_RETURN(task.host, VariableText(environment, "SLURMD_NODENAME", kRemedy));
   task.port_offset = SlurmPortOffset(environment);
-  task.starts_chief = process == 0;
-  if (process == 0) {
-    task.role = proto::CHIEF;
-  } else if (process <= servers) {
-    task.role = proto::PS;
-    task.index = process - 1;
-  } else {
-    task.role = proto::WORKER;
-    task.index = process - 1 - servers;
-  }
   return task;
 }
 
@@ -266,10 +155,10 @@ absl::StatusOr<bool> SlurmGivesOwnGpus(const Environment& environment) {
     const absl::optional<std::string> all = environment(variable);
     if (!all.has_value()) continue;
     if (shown == CountGpus(*all)) return false;
-    return Bad(kVisibleGpus, absl::StrCat("is '", *visible, "', ", shown, " GPUs, but ", kGpusPerTask,
-                                          " is '", *text, "' and ", variable, " is '", *all,
-                                          "': one of these two variables must have as many GPUs as "
-                                          "CUDA_VISIBLE_DEVICES; let srun set CUDA_VISIBLE_DEVICES"));
+    return BadVariable(kVisibleGpus, absl::StrCat("is '", *visible, "', ", shown, " GPUs, but ", kGpusPerTask,
+                                                  " is '", *text, "' and ", variable, " is '", *all,
+                                                  "': one of these two variables must have as many GPUs as "
+                                                  "CUDA_VISIBLE_DEVICES; let srun set CUDA_VISIBLE_DEVICES"));
   }
   return false;
 }
