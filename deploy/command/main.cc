@@ -26,9 +26,9 @@ std::vector<Command> AllCommands() {
   return {InitCommand(),   TrainCommand(),  CompareCommand(), EvaluateCommand(), PredictCommand(),
           ExportCommand(), ImportCommand(), PlanCommand(),    DataCommand(),     JobCommand(),
           ReportCommand(), RunsCommand(),   ScaleCommand(),   SweepCommand(),    CalibrateCommand(),
-          AdviseCommand(), StudyCommand(),  WatchCommand(),   HostsCommand(),    TokenCommand(),
-          ChiefCommand(),  WorkerCommand(), ServerCommand(),  LinkCommand(),     MeterCommand(),
-          AgentCommand(),  ReadyCommand()};
+          AdviseCommand(), StudyCommand(),  WatchCommand(),   HostsCommand(),    ManifestCommand(),
+          TokenCommand(),  ChiefCommand(),  WorkerCommand(),  ServerCommand(),   LinkCommand(),
+          MeterCommand(),  AgentCommand(),  ReadyCommand()};
 }
 
 // Opens descriptors 0 to 2 if the caller closed them. Otherwise files and pipes would get these numbers.

@@ -32,6 +32,7 @@ Command LinkCommand();
 Command MeterCommand();
 Command ReadyCommand();
 Command AgentCommand();
+Command ManifestCommand();
 Command TokenCommand();
 
 }  // namespace tethys

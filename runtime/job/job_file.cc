@@ -180,6 +180,14 @@ absl::StatusOr<proto::Job> ReadRunJob(const std::string& path) {
   return std::move(written.variant.job);
 }
 
+absl::StatusOr<std::string> FlatJobText(const std::string& path, absl::Span<const std::string> overrides) {
+  TETHYS_ASSIGN_OR_RETURN(const WrittenJob written, ReadFields(path, overrides, {}));
+  TETHYS_ASSIGN_OR_RETURN(const JobVariant valid, ResolveVariant(written, path));
+  proto::Job job = written.variant.job;
+  job.set_name(valid.job.name());
+  return ResolvedText(job);
+}
+
 absl::StatusOr<proto::Job> LoadData(const std::string& path, absl::Span<const std::string> overrides) {
   TETHYS_ASSIGN_OR_RETURN(const WrittenJob written, ReadFields(path, overrides, {}));
   const proto::Job& given = written.variant.job;

@@ -33,6 +33,11 @@ absl::StatusOr<proto::Job> LoadRunJob(const std::string& path, absl::Span<const 
 // The job is not checked, and fields that the file leaves out do not get their defaults.
 absl::StatusOr<proto::Job> ReadRunJob(const std::string& path);
 
+// The text of a job file without `base` that means the same as the file at `path` with `overrides`: the
+// fields of the file, of its bases and of the overrides, without defaults and without comments. Has the
+// errors of LoadJob.
+absl::StatusOr<std::string> FlatJobText(const std::string& path, absl::Span<const std::string> overrides);
+
 // Reads from a job file only the data, the number of batches built ahead, and the loss, which determines the
 // meaning of labels. Other fields may be missing and are ignored; the returned job cannot be trained.
 absl::StatusOr<proto::Job> LoadData(const std::string& path, absl::Span<const std::string> overrides);

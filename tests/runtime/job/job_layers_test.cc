@@ -21,6 +21,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 proto::Job Fields(const std::string& text) {
@@ -247,6 +248,18 @@ TEST_F(JobLayersTest, BaseIsRefusedInAFlag) {
 TEST_F(JobLayersTest, BaseIsRefusedInTextWithoutAFile) {
   EXPECT_THAT(ErrorOf("epochs: 1\nbase: \"other.textproto\""),
               AllOf(StartsWith("my.textproto:2:1: base: "), HasSubstr("write out the fields")));
+}
+
+TEST_F(JobLayersTest, FlatTextMeansTheSameWithoutTheBase) {
+  Write("base.textproto", kJob);
+  const std::string derived = Write("job.textproto", "base: \"base.textproto\" epochs: 9");
+  const absl::StatusOr<std::string> flat = FlatJobText(derived, {"workers=2"});
+  ASSERT_TRUE(flat.ok()) << flat.status();
+  EXPECT_THAT(*flat, Not(HasSubstr("base:")));
+  EXPECT_THAT(*flat, Not(HasSubstr("timeouts"))) << "defaults are not written out";
+  EXPECT_EQ(ResolvedText(Parsed(*flat)), ResolvedText(*LoadJob(derived, {"workers=2"})));
+  EXPECT_THAT(std::string(FlatJobText(derived, {"workers=0"}).status().message()),
+              StartsWith("--set=workers=0: "));
 }
 
 }  // namespace
