@@ -16,20 +16,26 @@
 #include "deploy/command/version.h"
 #include "deploy/flags/data_secrets.h"
 #include "deploy/flags/piped_files.h"
-#include "runtime/base/nearest_name.h"
 #include "runtime/base/process.h"
 
 namespace tethys {
-namespace {
 
 std::vector<Command> AllCommands() {
-  return {InitCommand(),   TrainCommand(),  CompareCommand(), EvaluateCommand(), PredictCommand(),
-          ExportCommand(), ImportCommand(), PlanCommand(),    DataCommand(),     JobCommand(),
-          ReportCommand(), RunsCommand(),   ScaleCommand(),   SweepCommand(),    CalibrateCommand(),
-          AdviseCommand(), StudyCommand(),  WatchCommand(),   HostsCommand(),    ManifestCommand(),
-          TokenCommand(),  ChiefCommand(),  WorkerCommand(),  ServerCommand(),   LinkCommand(),
-          MeterCommand(),  AgentCommand(),  ReadyCommand()};
+  return {InitCommand(),   TrainCommand(),  CompareCommand(), EvaluateCommand(),   PredictCommand(),
+          ExportCommand(), ImportCommand(), PlanCommand(),    DataCommand(),       JobCommand(),
+          ReportCommand(), RunsCommand(),   ScaleCommand(),   SweepCommand(),      CalibrateCommand(),
+          AdviseCommand(), StudyCommand(),  WatchCommand(),   HostsCommand(),      ManifestCommand(),
+          TokenCommand(),  ChiefCommand(),  WorkerCommand(),  ServerCommand(),     LinkCommand(),
+          MeterCommand(),  AgentCommand(),  ReadyCommand(),   CompletionCommand(), HelpCommand()};
 }
+
+std::vector<CommandSpec> AllSpecs() {
+  std::vector<CommandSpec> specs;
+  for (const Command& command : AllCommands()) specs.push_back(command.spec);
+  return specs;
+}
+
+namespace {
 
 // Opens descriptors 0 to 2 if the caller closed them. Otherwise files and pipes would get these numbers.
 void OpenStandardDescriptors() {
@@ -38,30 +44,6 @@ void OpenStandardDescriptors() {
     fd = open("/dev/null", O_RDWR);
   } while (fd >= 0 && fd <= STDERR_FILENO);
   if (fd > STDERR_FILENO) close(fd);
-}
-
-void PrintHelp(const std::vector<Command>& commands) {
-  std::printf(
-      "Tethys trains models on a cluster, with parameter servers or with mirrored workers, and measures "
-      "which does better.\n\nusage: tethys VERB [ARGUMENT ...] [--FLAG=VALUE ...]\n\n");
-  for (const Command& command : commands) {
-    if (command.spec.hidden) continue;
-    std::printf("  %-10s%s\n", command.spec.verb.c_str(), command.spec.summary.c_str());
-  }
-  std::printf(
-      "\ntethys VERB --help describes a verb; tethys --version names version, commit and build.\n"
-      "tethys --parent=PID VERB ... is for programs that start tethys: a run ends, as by Ctrl-C, when its "
-      "caller, process PID, ends.\n\nexample:\n"
-      "  tethys compare examples/fashion_mnist_*.textproto --repeats=3\n");
-}
-
-int UnknownVerb(const std::vector<Command>& commands, const std::string& word) {
-  std::vector<std::string> verbs;
-  for (const Command& command : commands) verbs.push_back(command.spec.verb);
-  const std::string nearest = NearestName(word, verbs);
-  std::fprintf(stderr, "tethys: there is no verb '%s'%s (tethys --help lists them)\n", word.c_str(),
-               nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?").c_str());
-  return kExitBadRequest;
 }
 
 bool AsksForHelp(const std::string& word) { return word == "--help" || word == "-h"; }
@@ -93,20 +75,19 @@ int Main(std::vector<std::string> words) {
     }
     words.erase(words.begin());
   }
-  // "tethys help train" is "tethys train --help".
-  if (words.size() > 1 && words[0] == "help" && !AsksForHelp(words[1])) words = {words[1], "--help"};
-  if (words.empty() || AsksForHelp(words[0]) || words[0] == "help") {
-    PrintHelp(commands);
+  if (words.empty() || AsksForHelp(words[0])) {
+    PrintHelp();
     return words.empty() ? kExitBadRequest : kExitSuccess;
   }
   if (AsksForVersion(words[0])) {
     std::printf("%s\n", VersionText().c_str());
     return kExitSuccess;
   }
+  if (words[0] == "__complete") return PrintCompletedWords({words.begin() + 1, words.end()});
   const auto command = std::find_if(commands.begin(), commands.end(), [&](const Command& candidate) {
     return candidate.spec.verb == words[0];
   });
-  if (command == commands.end()) return UnknownVerb(commands, words[0]);
+  if (command == commands.end()) return RefuseVerb(words[0]);
   if (std::any_of(words.begin() + 1, words.end(), AsksForHelp)) {
     std::fputs(HelpText(command->spec).c_str(), stdout);
     return kExitSuccess;
