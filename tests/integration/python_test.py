@@ -19,7 +19,7 @@ from unittest import mock
 
 if importlib.util.find_spec("numpy") is None and sys.executable != "/usr/bin/python3":
     # python3-numpy, a package of the distribution, is for the distribution's Python.
-    os.execv("/usr/bin/python3", ["python3", *sys.argv])
+    os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv])
 
 import numpy
 
