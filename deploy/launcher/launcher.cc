@@ -79,7 +79,10 @@ class JobLaunch {
  private:
   void Do(LaunchActions actions);
   void Do(const StartTask& action, LaunchActions& next);
-  void Do(const SignalTask& action, LaunchActions&) { tasks_[action.number].process->Signal(action.signal); }
+  void Do(const SignalTask& action, LaunchActions&) {
+    const Task& task = tasks_[action.number];
+    if (task.process != nullptr) task.process->Signal(action.signal);
+  }
   void Do(const NoteForUser& action, LaunchActions&);
   void Do(const DisconnectHosts&, LaunchActions&) { processes_.Disconnect(); }
   // Passes an event to course_, and carries out the resulting actions. `event` is a function that calls
@@ -283,6 +286,8 @@ void JobLaunch::ReapTask(size_t number) {
   if (task.ended || !task.process->Poll().has_value()) return;
   task.ended = true;
   const ProcessExit exit = *task.process->Poll();
+  // Closes the pipes of the process, since a job may lose and replace many. The chief's reports are read later.
+  if (number != course_.chief()) task.process.reset();
   Tell([&](LaunchActions& actions) { course_.OnExit(number, exit, actions); });
 }
 

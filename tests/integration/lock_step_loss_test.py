@@ -82,9 +82,12 @@ class LockStepLossTest(TethysTest):
         for name, exchange in (("TCP", TCP), ("servers", SERVERS)):
             with self.subTest(exchange=name), lock_step(exchange, 3, "max_restarts=4", epochs=30) as run:
                 run.start().wait_for_training()
+                descriptors = f"/proc/{run.launcher.pid}/fd"
+                before = len(os.listdir(descriptors))
                 for times in range(1, 5):
                     self.kill(run, 1)
                     run.wait_for(lambda: run.so_far().count("takes part again") == times, "replacement")
+                self.assertLessEqual(len(os.listdir(descriptors)), before)
                 self.assert_ends_well(run, epochs=30)
                 self.assertEqual(len(run.summary()["worker_loss"]), 4)
 
