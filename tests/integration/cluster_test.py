@@ -214,7 +214,7 @@ class InstallationTest(MachinesTest):
                        env=dict(os.environ, BUNDLE_LEVEL="1"))
         subprocess.run(["tar", "-xzf", bundle, "-C", folder], check=True)
         run = self.run_job(MIRRORED, program=os.path.join(folder, "tethys"))
-        self.assertRegex(run.output(), "copying .*tethys-bundle.tar.gz to 3 hosts that lack this build")
+        self.assertRegex(run.output(), "copying .*/.cache/tethys/bundles/.*.tar.gz to 3 hosts that lack this build")
         self.assertTrue(glob.glob(self.cluster["slave1"].home + "/.cache/tethys/*/lib/tethys"))
 
     def test_machines_without_libraries_take_part(self):

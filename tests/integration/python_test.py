@@ -3,6 +3,7 @@
 
     python_test.py TETHYS
 """
+import contextlib
 import glob
 import importlib.util
 import os
@@ -251,6 +252,16 @@ class BadInputTest(PythonTest):
         self.assertIn("/no/tethys", str(caught.exception))
 
 
+def launchers_in(folder):
+    """The other processes whose working directory is `folder`."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/cwd"):
+        with contextlib.suppress(OSError):  # The process has ended.
+            if os.readlink(path) == os.path.realpath(folder) and path != f"/proc/{os.getpid()}/cwd":
+                found.append(path)
+    return found
+
+
 class EndingTest(PythonTest):
     def endless(self):
         """Starts Python with an endless run in `run`, and waits for its first steps."""
@@ -284,7 +295,7 @@ class EndingTest(PythonTest):
             time.sleep(0.02)
 
     def assert_nothing_runs(self):
-        self.wait_for(lambda: not processes_of(f"{self.folder}/run"))
+        self.wait_for(lambda: not processes_of(f"{self.folder}/run") and not launchers_in(self.folder))
 
     def test_interrupted_python_has_saved_and_the_run_resumes(self):
         python = self.endless()

@@ -30,12 +30,12 @@ class LivePagesTest : public ::testing::Test {
     std::ofstream(directory_.Path(kProgressFile), std::ios::app)
         << R"({"progress":{"epoch_samples_done":"1","step":")" << step << "\"}}\n";
   }
-  // Adds the events of an attempt whose one worker makes ten steps, one a second.
+  // Adds the events of an attempt of ten seconds whose one worker makes ten steps a second.
   void AddAttempt() const {
     std::ofstream events(directory_.Path(kProgressFile), std::ios::app);
     events << "{\"listening\":{}}\n";
     for (int second = 1; second <= 10; ++second) {
-      events << R"({"pulse":{"seconds":)" << second << R"(,"step_bucket":[")" << second
+      events << R"({"pulse":{"seconds":)" << second << R"(,"step_bucket":[")" << 10 * second
              << R"("],"step_seconds_sum":)" << second << R"(,"task":[{"role":"worker","state":"RUNNING"}]}})"
              << "\n";
     }
