@@ -116,19 +116,14 @@ Command InitCommand() {
   return {
       {.verb = "init",
        .summary = "Looks at a folder of data, and writes a job that trains on it.",
-       .description = "Looks at the files of FOLDER (default: the working directory), guesses what they are, "
-                      "and writes a job "
-                      "file that `tethys train` takes as it is. A comment gives the reason of each guess. "
-                      "Known are IDX files, "
-                      "CIFAR files in binary, TFRecord files, NumPy arrays and archives, tables (.csv), and "
-                      "folders of pictures "
-                      "for each class, CLASS/ or train/CLASS/ and test/CLASS/. The words train, test and "
-                      "val, and image and "
+       .description = "Looks at the files of FOLDER (default: the working directory), guesses what they "
+                      "are, and writes a job file that `tethys train` takes as it is. A comment gives the "
+                      "reason of each guess. Known are IDX files, CIFAR files in binary, TFRecord files, "
+                      "NumPy arrays and archives, tables (.csv), and folders of pictures for each class, "
+                      "CLASS/ or train/CLASS/ and test/CLASS/. The words train, test and val, and image and "
                       "label, in the names of files tell what they hold.\n\nA folder that can be read in "
-                      "several ways, or whose "
-                      "labels are missing, is refused with a list of what was found. tethys init overwrites "
-                      "nothing.\n\nExit "
-                      "status: 0, or 2 if no job was written.",
+                      "several ways, or whose labels are missing, is refused with a list of what was found. "
+                      "tethys init overwrites nothing.\n\nExit status: 0, or 2 if no job was written.",
        .argument = "FOLDER",
        .argument_optional = true,
        .flags = {{.name = "out", .value = "FILE", .help = "The job file to write; default job.textproto."}},

@@ -75,25 +75,20 @@ Command JobCommand() {
        .summary = "Checks job files, writes a job file without its base, or prints the schema of jobs.",
        .description =
            "tethys job check FILE ... checks job files and their bases, and prints a line FILE:LINE:COLUMN: "
-           "TEXT for "
-           "the first mistake of each file; it prints nothing if there is none. Without --data, the answer "
-           "depends on "
-           "the job files alone, so editors and hooks before a commit can check a job whose data are on "
-           "other "
-           "machines.\n\ntethys job flatten FILE prints the job without `base`, in one file that can be sent "
-           "elsewhere. Comments at the fields that are left are kept. Paths stay as they are, because they "
-           "are "
-           "relative to the working directory of the command that trains.\n\ntethys job schema prints the "
-           "JSON Schema "
-           "of jobs, with the comments of proto/job.proto as descriptions, for editors and programs that "
-           "hold a job as "
-           "plain values.\n\nExit status: 0, or 2 if a file is wrong.",
+           "TEXT for the first mistake of each file; it prints nothing if there is none. Without --data, "
+           "the answer depends on the job files alone, so editors and hooks before a commit can check a job "
+           "whose data are on other machines.\n\ntethys job flatten FILE prints the job without `base`, in "
+           "one file that can be sent elsewhere. Comments at the fields that are left are kept. Paths stay "
+           "as they are, because they are relative to the working directory of the command that "
+           "trains.\n\ntethys job schema prints the JSON Schema of jobs, with the comments of "
+           "proto/job.proto as descriptions, for editors and programs that hold a job as plain "
+           "values.\n\nExit status: 0, or 2 if a file is wrong.",
        .argument = "check|flatten|schema [FILE ...]",
        .count = ArgumentCount::kWords,
        .flags = {{.name = "data",
                   .help = "check: also makes the checks of tethys train that need the data and the initial "
-                          "checkpoint: "
-                          "that they exist and can be read, and that labels, shapes and model fit together."},
+                          "checkpoint: that they exist and can be read, and that labels, shapes and model "
+                          "fit together."},
                  SecretsFlag()},
        .examples = {"tethys job check examples/*.textproto",
                     "tethys job flatten examples/fashion_mnist_mirrored.textproto > flat.textproto",

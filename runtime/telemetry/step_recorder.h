@@ -72,9 +72,9 @@ struct StepResult {
 
 // The records of a full ring that no thread drains.
 enum class UndrainedRecords {
-  // No record is ever lost. Records are evidence of which samples were used, so a full ring makes the
-  // training
-  // thread wait for Drain, and a wait beyond `patience` is an error.
+  // No record is ever lost. Records are evidence of which samples were used,
+  // so a full ring makes the training thread wait for Drain, and a wait beyond
+  // `patience` is an error.
   kWait,
   // A full ring drops its oldest record, for programs that have no other thread. Only the training thread may
   // call Drain.
