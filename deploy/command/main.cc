@@ -68,7 +68,9 @@ absl::Status EndWithParent(absl::string_view pid) {
 
 int Main(std::vector<std::string> words) {
   const std::vector<Command> commands = AllCommands();
-  if (absl::string_view parent = words.empty() ? "" : words[0]; absl::ConsumePrefix(&parent, "--parent=")) {
+  absl::string_view parent;
+  if (!words.empty()) parent = words[0];
+  if (absl::ConsumePrefix(&parent, "--parent=")) {
     if (const absl::Status follows = EndWithParent(parent); !follows.ok()) {
       std::fprintf(stderr, "tethys: %s\n", std::string(follows.message()).c_str());
       return kExitBadRequest;
