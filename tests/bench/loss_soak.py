@@ -42,6 +42,8 @@ def main():
     flags = parser.parse_args()
     job = [*tethys_run.STRATEGIES["ps_sync"], f"strategy.parameter_server.consistency={flags.consistency}",
            f"strategy.parameter_server.replicas={flags.replicas}",
+           # Few epochs, since the launcher keeps some hundred bytes of each for TensorBoard.
+           "data.limit_samples=12000",
            "epochs=1000000", "checkpoint.every_steps=200", "checkpoint.min_seconds=0", "max_restarts=1000000"]
     with tethys_run.Run(job) as run:
         run.start().wait_for_training()
