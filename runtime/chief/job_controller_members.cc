@@ -401,9 +401,13 @@ void JobController::CheckMembers(Nanoseconds now, Actions& actions) {
     if (!losses_.awaits_replacement(proto::WORKER)) {
       Fail(NoWorkerIsLeft("every worker is lost", plan_.job()), TaskId(), now);
     } else if (now - losses_.last() > start_timeout_) {
-      Fail(
-          absl::DeadlineExceededError(absl::StrCat("every worker is lost, and none was replaced ", patience)),
-          TaskId(), now);
+      std::vector<std::string> lost;
+      for (const auto& [id, task] : roster_.tasks()) {
+        if (id.role == proto::WORKER) lost.push_back(roster_.Describe(id));
+      }
+      Fail(absl::DeadlineExceededError(absl::StrCat("every worker is lost, and none was replaced ", patience,
+                                                    ": ", absl::StrJoin(lost, ", "))),
+           TaskId(), now);
     }
   }
   const bool gathers = course_.phase() == JobPhase::kGather;
@@ -414,7 +418,9 @@ void JobController::CheckMembers(Nanoseconds now, Actions& actions) {
   std::vector<std::string> missing;
   TaskId first;
   for (const auto& [id, task] : roster_.tasks()) {
-    if (gathers ? task.joined : task.ready) continue;
+    // A task that was ready may have fallen silent before all were.
+    const bool silent = !task.lost && now - task.last_heard >= Roster::kSilent;
+    if ((gathers ? task.joined : task.ready) && !silent) continue;
     // Workers are set up only after the servers are ready, so no worker counts as missing before.
     if (course_.phase() == JobPhase::kServerSetup && id.role != proto::PS) continue;
     if (missing.empty()) first = id;

@@ -230,6 +230,25 @@ TEST_F(JobControllerTest, UnreadyTaskThatReportsNothing_IsNamedInTheStartTimeout
   EXPECT_THAT(std::string(end_.message()), HasSubstr("timeouts.start): worker 0 on h; each had joined"));
 }
 
+TEST_F(JobControllerTest, ReadyTasksThatFellSilent_AreNamedInTheStartTimeoutError) {
+  Start("workers: 3 strategy { parameter_server { asynchronous {} } }");
+  Say(Server(), "join { host: 'h' }");
+  for (int worker : {0, 1, 2}) Say(Worker(worker), absl::StrCat("join { host: 'h", worker, "' }"));
+  Say(Server(), "ready {}");
+  Say(Server(), "formed { generation: 1 }");
+  for (int worker : {0, 1, 2}) Say(Worker(worker), "ready {}");
+  Say(Worker(1), "formed { generation: 1 }");
+  for (int second = 0; second < 66; ++second) {
+    Say(Server(), "heartbeat {}");
+    for (int worker : {0, 1, 2}) {
+      if (worker == 1 || second < 50) Say(Worker(worker), "heartbeat {}");
+    }
+    Tick(1);
+  }
+  EXPECT_THAT(std::string(end_.message()),
+              HasSubstr("timeouts.start): worker 0 on h0, worker 2 on h2; each had joined"));
+}
+
 TEST_F(JobControllerTest, ReportOfATaskAfterTheStartTimeout_IsTheErrorOfTheJob) {
   Start("workers: 2 strategy { mirrored {} }");
   for (int worker : {0, 1}) Say(Worker(worker), absl::StrCat("join { host: 'h", worker, "' }"));
