@@ -286,7 +286,8 @@ void JobLaunch::ReapTask(size_t number) {
   if (task.ended || !task.process->Poll().has_value()) return;
   task.ended = true;
   const ProcessExit exit = *task.process->Poll();
-  // Closes the pipes of the process, since a job may lose and replace many. The chief's reports are read later.
+  // Closes the pipes of the process, since a job may lose and replace many. Reports of the chief are read
+  // later.
   if (number != course_.chief()) task.process.reset();
   Tell([&](LaunchActions& actions) { course_.OnExit(number, exit, actions); });
 }
